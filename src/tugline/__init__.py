@@ -1,0 +1,3 @@
+"""tugline: an agent harness."""
+
+__version__ = "0.1.0"

@@ -1,0 +1,286 @@
+"""What the loop needs from outside, as protocols. One page; every adapter answers one of these."""
+
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Any, Protocol
+
+from msgspec import Struct
+
+from tugline.protocol.chunks import Chunk
+from tugline.protocol.ids import AgentId, CallId, MessageId
+from tugline.protocol.messages import Message
+from tugline.protocol.permissions import Inquiry, InquiryAnswer
+from tugline.protocol.records import AnyRecord
+from tugline.protocol.specs import (
+    AgentState,
+    Footprint,
+    ModelCard,
+    ModelRequest,
+    Progress,
+    Purpose,
+    Result,
+    Subject,
+    ToolSpec,
+)
+
+
+class Provider(Protocol):
+    """Answers requests. Wrappers (retry, fallback, record) are providers too."""
+
+    def stream(self, request: ModelRequest) -> AbstractAsyncContextManager[AsyncIterator[Sequence[Chunk]]]:
+        """Send the request; inside, iterate batches of chunks (`protocol.chunks` states their order).
+
+        Raises `ProviderError`. A stream that ends without `ReplyEnded` is an error, never a short reply. Leaving the
+        context closes the connection.
+        """
+        ...
+
+    def card(self, model: str) -> ModelCard:
+        """What is known of a model; safe defaults for an unknown one."""
+        ...
+
+    async def aclose(self) -> None:
+        """Close connections."""
+        ...
+
+
+class ToolContext(Struct, frozen=True, eq=False):
+    """What one call gets to see."""
+
+    call: CallId
+    agent: AgentId
+    state: AgentState
+    workspace: "Workspace"
+    model: ModelCard
+    report: Callable[[Progress], None]
+
+
+class Tool(Protocol):
+    """Something the model can call. `footprint` and `subjects` are pure: they decide without running anything."""
+
+    name: str
+    spec: ToolSpec
+    deferred: bool
+    """Only its name stands in the prompt until ToolSearch loads it."""
+    result_limit: int
+    """Characters for the model before the full text goes to a file instead."""
+    interrupt: str
+    """`cancel`: an interrupt ends the call; `block`: it may finish."""
+    family: str
+    """Calls of one family are cancelled when a changing sibling of it fails (`shell`); empty for most."""
+
+    def parse(self, data: dict[str, Any]) -> Any:
+        """The typed input, or `ToolError` that names the field and what was expected."""
+        ...
+
+    def footprint(self, data: Any) -> Footprint: ...
+
+    def subjects(self, data: Any) -> tuple[Subject, ...]:
+        """What permission rules match."""
+        ...
+
+    def title(self, data: Any) -> str:
+        """One short line that tells a person what this call does."""
+        ...
+
+    async def run(self, data: Any, context: ToolContext) -> Result:
+        """Do it. `ToolError` for what the model should read; anything else that escapes becomes an error result."""
+        ...
+
+
+class FileStat(Struct, frozen=True):
+    """A file as the system knows it. `path` is the resolved one; `kind` is `file`, `folder` or `other`."""
+
+    path: str
+    kind: str
+    size: int
+    mtime_ns: int
+    mode: int
+
+
+class ProcessEnd(Struct, frozen=True):
+    """How a process ended. `status` is negative for a signal; `report` is what it wrote to descriptor 3."""
+
+    status: int
+    timed_out: bool = False
+    flooded: bool = False
+    report: bytes = b""
+
+
+class Output(Struct, frozen=True):
+    """What a process printed so far: the first and the last part, sizes, and the file that has all of it, if any."""
+
+    head: str
+    tail: str
+    size: int
+    lines: int
+    spill: str | None = None
+
+
+class Process(Protocol):
+    """A running process whose stdout and stderr are one stream. It dies with the context that it was started in."""
+
+    pid: int
+
+    def output(self) -> Output: ...
+
+    async def wait(self) -> ProcessEnd:
+        """Until it has ended and its output is read; at most half a second longer than its exit."""
+        ...
+
+
+class Workspace(Protocol):
+    """Files and processes that an agent may touch. Paths are absolute. Raises `WorkspaceError`."""
+
+    roots: tuple[str, ...]
+    """The allowed directories, resolved; the first is the main one."""
+
+    def resolve(self, path: str, cwd: str) -> tuple[str, str]:
+        """The absolute path by name (`~` and `.` and `..` resolved component-wise), and what it really points to."""
+        ...
+
+    async def stat(self, path: str) -> FileStat | None: ...
+
+    async def read(self, path: str, *, offset: int = 0, limit: int | None = None) -> tuple[bytes, FileStat]:
+        """Bytes of a regular file; devices, pipes and the like are refused."""
+        ...
+
+    async def write(self, path: str, data: bytes, *, expect: FileStat | None) -> FileStat:
+        """Replace or create atomically, mode and links kept, parents made. `expect`: the file must still be that one
+        (`None`: must not exist), else `WorkspaceError("changed")`."""
+        ...
+
+    async def entries(self, path: str) -> Sequence[tuple[str, str]]:
+        """Names and kinds in a folder, sorted."""
+        ...
+
+    def process(
+        self,
+        argv: Sequence[str],
+        *,
+        cwd: str,
+        env: Mapping[str, str] | None = None,
+        stdin: bytes | None = None,
+        timeout: float | None = None,
+        spill: bool = True,
+        report: bool = False,
+        keep: int = 15_000,
+        on_output: Callable[[Output], None] | None = None,
+    ) -> AbstractAsyncContextManager[Process]:
+        """Start a process in a group of its own; leaving the context ends the group (TERM, 2 s, KILL).
+
+        `stdin`: what it reads, else `/dev/null`. `report`: it gets descriptor 3 to write to. `keep`: characters kept
+        at each end in memory. `env`: added to the workspace's own.
+        """
+        ...
+
+
+class WorkspaceError(Exception):
+    """`kind`: missing, denied, changed, exists, folder, irregular, full, gone, invalid. The text is for the model."""
+
+    def __init__(self, kind: str, message: str) -> None:
+        super().__init__(message)
+        self.kind = kind
+
+
+class Log(Protocol):
+    """A transcript file. One writer."""
+
+    path: str
+
+    def append(self, record: AnyRecord) -> None:
+        """Write the line now (it survives the process); raises `SessionError` if it cannot be written."""
+        ...
+
+    async def durable(self) -> None:
+        """Until all that was appended so far is on the disk."""
+        ...
+
+    async def aclose(self) -> None: ...
+
+
+class Spill(Protocol):
+    """Keeps what is too big for the conversation."""
+
+    async def keep(self, name: str, text: str) -> str:
+        """Store it; returns the path that the model is told."""
+        ...
+
+
+class Questioner(Protocol):
+    """Asks the person in front, if there is one."""
+
+    async def inquire(self, call: CallId, inquiries: tuple[Inquiry, ...]) -> InquiryAnswer | None:
+        """`None`: there is nobody to ask."""
+        ...
+
+
+class SideModel(Protocol):
+    """A small model for errands."""
+
+    async def complete(self, prompt: str, *, purpose: Purpose) -> str: ...
+
+
+class Clock(Protocol):
+    def time(self) -> float:
+        """Seconds since the epoch."""
+        ...
+
+    def monotonic(self) -> float: ...
+
+
+class Ids(Protocol):
+    def message(self) -> MessageId: ...
+
+    def new(self, kind: str) -> str:
+        """A fresh id; `kind` is a short prefix."""
+        ...
+
+
+class StopHook(Protocol):
+    """Runs when a reply asks for no tool. The contents come from `extensions`."""
+
+    async def on_stop(self, text: str, active: bool) -> str | None:
+        """A reason to go on, or `None`. `active`: the loop goes on because of such a reason already."""
+        ...
+
+
+class ToolHooks(Protocol):
+    """Runs before the gate and after a call."""
+
+    async def before(self, tool: str, data: dict[str, Any], call: CallId) -> "HookVerdict": ...
+
+    async def after(self, tool: str, data: dict[str, Any], call: CallId, result: Result) -> "HookAfter": ...
+
+
+class HookVerdict(Struct, frozen=True, omit_defaults=True):
+    """What hooks say before a call. `stop` ends the turn with that reason."""
+
+    decision: str = ""
+    reason: str = ""
+    input: dict[str, Any] | None = None
+    context: tuple[str, ...] = ()
+    stop: str | None = None
+
+
+class HookAfter(Struct, frozen=True, omit_defaults=True):
+    """What hooks say after a call."""
+
+    context: tuple[str, ...] = ()
+    stop: str | None = None
+
+
+class Compactor(Protocol):
+    """The seam before each step: what the model sees of the history. `force`: the provider said it is too long."""
+
+    async def before_step(
+        self, messages: Sequence[Message], tokens: int, card: ModelCard, *, force: bool
+    ) -> "Shrunk | None": ...
+
+
+class Shrunk(Struct, frozen=True, eq=False):
+    """A shorter history in place of the former one."""
+
+    messages: tuple[Message, ...]
+    tokens_before: int
+    tokens_after: int

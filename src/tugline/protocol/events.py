@@ -1,0 +1,318 @@
+"""What is told outwards: past tense, data only, one stream for every frontend.
+
+Order within a turn: `TurnStarted`, then per step `RequestStarted`, `ReplyBegan`, blocks and deltas, `ReplyFinished`
+(or `Tombstone`: all that was said of that reply is void), interleaved with the calls' `CallStarted`, `CallProgress`,
+`CallFinished` as they happen, while `ResultAdded` comes in the order of the calls; at the end exactly one
+`TurnFinished`. `seq` grows by one per event of a session; a subscriber that is too slow gets neighbouring deltas
+merged (the merged event carries the last one's `seq`), and loses nothing else.
+"""
+
+from typing import Any, Literal
+
+from msgspec import Struct
+
+from tugline.protocol.blocks import AssistantBlock, ToolResult
+from tugline.protocol.chunks import BlockKind
+from tugline.protocol.errors import Failure
+from tugline.protocol.ids import AgentId, CallId, MessageId, QuestionId, ReplyId, SessionId
+from tugline.protocol.messages import Assistant, User
+from tugline.protocol.permissions import PermissionQuestion, UserQuestion
+from tugline.protocol.specs import Display, Footprint, Mode, Progress, Purpose
+from tugline.protocol.usage import Spend, Usage
+
+EndReason = Literal[
+    "completed",
+    "interrupted",
+    "hook_stopped",
+    "denied_stopped",
+    "max_budget",
+    "max_steps",
+    "output_cut",
+    "refused",
+    "prompt_too_long",
+    "api_error",
+    "failed",
+]
+
+
+class Origin(Struct, frozen=True, omit_defaults=True):
+    """Where an event comes from. `depth` is 0 for the main agent; `parent_call` is the call that started the agent."""
+
+    session: SessionId
+    agent: AgentId
+    chain: str = ""
+    depth: int = 0
+    parent_call: CallId | None = None
+
+
+class Event(Struct, frozen=True, tag_field="type", omit_defaults=True):
+    """What every event has."""
+
+    seq: int
+    origin: Origin
+
+
+class SessionStarted(Event, frozen=True, tag="session_started"):
+    """The session is open: what it works with."""
+
+    cwd: str
+    model: str
+    mode: Mode
+    tools: tuple[str, ...]
+    key_source: str = "none"
+    transcript: str = ""
+
+
+class TurnStarted(Event, frozen=True, tag="turn_started"):
+    """A prompt begins to be worked on; it is durable."""
+
+    message: User
+
+
+class UserAdded(Event, frozen=True, tag="user_added"):
+    """Something else than the prompt or results joined the conversation: letters, words of the loop."""
+
+    message: User
+
+
+class RequestStarted(Event, frozen=True, tag="request_started"):
+    """A request is about to go out. `context_tokens` is the estimate of its size."""
+
+    step: int
+    model: str
+    purpose: Purpose
+    context_tokens: int
+
+
+class ReplyBegan(Event, frozen=True, tag="reply_began"):
+    """The model began to answer."""
+
+    reply: ReplyId
+    model: str
+    usage: Usage
+
+
+class BlockBegan(Event, frozen=True, tag="block_began"):
+    """A block of the reply opened."""
+
+    reply: ReplyId
+    index: int
+    kind: BlockKind
+    call: CallId = CallId("")
+    name: str = ""
+
+
+class TextDelta(Event, frozen=True, tag="text_delta", gc=False):
+    """More text."""
+
+    reply: ReplyId
+    index: int
+    text: str
+
+
+class ThinkingDelta(Event, frozen=True, tag="thinking_delta", gc=False):
+    """More thinking."""
+
+    reply: ReplyId
+    index: int
+    text: str
+
+
+class InputDelta(Event, frozen=True, tag="input_delta", gc=False):
+    """More of a call's JSON input."""
+
+    reply: ReplyId
+    index: int
+    text: str
+
+
+class BlockFinished(Event, frozen=True, tag="block_finished"):
+    """A block of the reply is complete."""
+
+    reply: ReplyId
+    index: int
+    block: AssistantBlock
+
+
+class ReplyFinished(Event, frozen=True, tag="reply_finished"):
+    """The reply ended properly and is part of the conversation, durably."""
+
+    message: Assistant
+
+
+class Tombstone(Event, frozen=True, tag="tombstone"):
+    """What was said of this reply is void; drop it."""
+
+    reply: ReplyId
+    reason: str
+
+
+class RetryWaiting(Event, frozen=True, tag="retry_waiting"):
+    """A request failed and is tried again after `delay` seconds."""
+
+    failure: Failure
+    attempt: int
+    limit: int
+    delay: float
+
+
+class ModelChanged(Event, frozen=True, tag="model_changed"):
+    """Another model answers from here on."""
+
+    before: str
+    after: str
+    reason: str
+
+
+class CallStarted(Event, frozen=True, tag="call_started"):
+    """A call runs."""
+
+    call: CallId
+    tool: str
+    input: dict[str, Any]
+    title: str
+    footprint: Footprint
+
+
+class CallProgress(Event, frozen=True, tag="call_progress"):
+    """A running call gives a sign of life."""
+
+    call: CallId
+    progress: Progress
+
+
+class CallFinished(Event, frozen=True, tag="call_finished"):
+    """A call has ended, in whatever way; its place in the conversation may still have to wait."""
+
+    call: CallId
+    tool: str
+    is_error: bool
+    display: Display
+    duration: float
+
+
+class ResultAdded(Event, frozen=True, tag="result_added"):
+    """A result has its place in the conversation. Comes in the order of the calls."""
+
+    result: ToolResult
+    tool: str
+
+
+class PermissionAsked(Event, frozen=True, tag="permission_asked"):
+    """A question that `Answer` with its id answers."""
+
+    question: PermissionQuestion
+
+
+class InquiryAsked(Event, frozen=True, tag="inquiry_asked"):
+    """The model asks the person; `Answer` with its id answers."""
+
+    question: UserQuestion
+
+
+class QuestionClosed(Event, frozen=True, tag="question_closed"):
+    """A question is answered or withdrawn."""
+
+    question: QuestionId
+    outcome: Literal["answered", "withdrawn"]
+
+
+class PermissionDecided(Event, frozen=True, tag="permission_decided"):
+    """Whether a call may run, and who or what decided."""
+
+    call: CallId
+    tool: str
+    input: dict[str, Any]
+    allowed: bool
+    reason: str
+
+
+class ModeChanged(Event, frozen=True, tag="mode_changed"):
+    """The permission mode is another one now."""
+
+    mode: Mode
+
+
+class UsageReported(Event, frozen=True, tag="usage_reported"):
+    """What a request cost, and the session's sum so far."""
+
+    model: str
+    purpose: Purpose
+    usage: Usage
+    cost_usd: float
+    total_cost_usd: float
+    context_tokens: int
+
+
+class LimitReached(Event, frozen=True, tag="limit_reached"):
+    """A limit ended the turn; the results of the last step are kept."""
+
+    kind: Literal["max_steps", "max_budget"]
+    limit: float
+    count: float
+
+
+class Notice(Event, frozen=True, tag="notice"):
+    """A line for the person."""
+
+    level: Literal["info", "warning", "error"]
+    text: str
+
+
+class Crashed(Event, frozen=True, tag="crashed"):
+    """Something raised that should not have; the log keeps the traceback."""
+
+    where: str
+    error: str
+    traceback: str
+
+
+class TurnFinished(Event, frozen=True, tag="turn_finished"):
+    """The turn is at rest. `also` names endings that coincided with `reason`."""
+
+    reason: EndReason
+    text: str
+    steps: int
+    spend: Spend
+    models: dict[str, Spend]
+    duration: float
+    api_duration: float
+    failure: Failure | None = None
+    message: str = ""
+    interrupted_during: Literal["", "request", "tools"] = ""
+    stop: str = ""
+    also: tuple[EndReason, ...] = ()
+    prompt: MessageId = MessageId("")
+    denials: tuple[dict[str, Any], ...] = ()
+
+
+AnyEvent = (
+    SessionStarted
+    | TurnStarted
+    | UserAdded
+    | RequestStarted
+    | ReplyBegan
+    | BlockBegan
+    | TextDelta
+    | ThinkingDelta
+    | InputDelta
+    | BlockFinished
+    | ReplyFinished
+    | Tombstone
+    | RetryWaiting
+    | ModelChanged
+    | CallStarted
+    | CallProgress
+    | CallFinished
+    | ResultAdded
+    | PermissionAsked
+    | InquiryAsked
+    | QuestionClosed
+    | PermissionDecided
+    | ModeChanged
+    | UsageReported
+    | LimitReached
+    | Notice
+    | Crashed
+    | TurnFinished
+)

@@ -1,0 +1,1 @@
+"""What is decided: pure, synchronous, total functions over `tugline.protocol`."""
