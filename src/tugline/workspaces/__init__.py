@@ -1,0 +1,1 @@
+"""Files and processes that an agent may touch."""
