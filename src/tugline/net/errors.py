@@ -1,0 +1,20 @@
+"""How a request over HTTP fails."""
+
+from typing import Literal
+
+HttpErrorKind = Literal[
+    "connect", "dns", "tls", "proxy", "timeout", "cut", "protocol", "too_large", "redirect", "invalid"
+]
+
+
+class HttpError(Exception):
+    """A request failed below the level of HTTP statuses. The text is one clear line and never holds a key.
+
+    `kind`: connect, dns, tls, proxy (could not reach the server), timeout, cut (ended early), protocol (not HTTP),
+    too_large (a cap was hit), redirect (to another origin; `location` says where to), invalid (a bad URL or header).
+    """
+
+    def __init__(self, kind: HttpErrorKind, message: str, *, location: str = "") -> None:
+        super().__init__(message)
+        self.kind: HttpErrorKind = kind
+        self.location = location
