@@ -1,0 +1,34 @@
+"""Letters: what arrives while an agent works, delivered between its steps in order of arrival."""
+
+from collections import deque
+
+from msgspec import Struct
+
+from tugline.protocol.commands import PromptContent
+
+
+class Letter(Struct, frozen=True):
+    """One thing to tell the model. `hidden`: not for the person, who knows it already."""
+
+    content: PromptContent
+    hidden: bool = False
+
+
+class Inbox:
+    """Letters in order of arrival. Each is delivered once."""
+
+    def __init__(self) -> None:
+        self._letters: deque[Letter] = deque()
+
+    def __len__(self) -> int:
+        return len(self._letters)
+
+    def put(self, letter: Letter) -> None:
+        """Leave a letter."""
+        self._letters.append(letter)
+
+    def drain(self) -> tuple[Letter, ...]:
+        """Take all letters out."""
+        letters = tuple(self._letters)
+        self._letters.clear()
+        return letters

@@ -1,0 +1,32 @@
+"""An agent's state, changed by what its calls return."""
+
+from collections.abc import Iterable
+
+from tugline.protocol.specs import AgentState, Change, Cwd, FileSeen, Seen, Todos, ToolsLoaded
+
+FILES_KEPT = 1_000
+"""How many files an agent remembers; the longest untouched is forgotten first."""
+
+
+def apply(state: AgentState, changes: Iterable[Change]) -> AgentState:
+    """The state after these changes, in their order. Reminders are no part of it."""
+    cwd, todos, loaded = state.cwd, state.todos, state.loaded_tools
+    files: dict[str, FileSeen] | None = None
+    for change in changes:
+        match change:
+            case Cwd(path):
+                cwd = path
+            case Todos(entries):
+                todos = entries
+            case ToolsLoaded(names):
+                loaded = loaded | frozenset(names)
+            case Seen(path, file):
+                files = dict(state.files) if files is None else files
+                files.pop(path, None)
+                if file is not None:
+                    files[path] = file
+                    if len(files) > FILES_KEPT:
+                        del files[next(iter(files))]
+            case _:
+                pass
+    return AgentState(cwd, state.files if files is None else files, todos, loaded)

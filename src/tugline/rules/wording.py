@@ -1,0 +1,66 @@
+"""The engine's own words to the model: one fixed wording per cause, in a tag that tool output cannot forge."""
+
+from collections.abc import Sequence
+
+_RESERVED = ("tool_use_error", "system-reminder", "teammate-message")
+
+
+def escape(text: str) -> str:
+    """Tool output with the reserved tags made harmless."""
+    if "<" not in text:
+        return text
+    for tag in _RESERVED:
+        if tag in text:
+            text = text.replace(f"<{tag}", f"&lt;{tag}").replace(f"</{tag}", f"&lt;/{tag}")
+    return text
+
+
+def engine_error(text: str) -> str:
+    """An error that the engine made, not the tool."""
+    return f"<tool_use_error>{text}</tool_use_error>"
+
+
+def unknown_tool(name: str, closest: Sequence[str]) -> str:
+    hint = f" Did you mean {' or '.join(closest)}?" if closest else ""
+    return engine_error(f"There is no tool named {escape(name[:200])!r}.{hint}")
+
+
+def invalid_input(tool: str, reason: str) -> str:
+    return engine_error(f"The input of {tool} is invalid: {escape(reason)}. The call was not run.")
+
+
+def denied(tool: str, reason: str) -> str:
+    return engine_error(f"The use of {tool} was denied: {escape(reason)}. The call was not run.")
+
+
+def interrupted(tool: str, *, started: bool) -> str:
+    """Of a call that an interrupt ended, or that never began because of it."""
+    if started:
+        return engine_error(f"{tool} was interrupted by the user before it finished; what it did until then stands.")
+    return engine_error(f"The user interrupted before {tool} was run; it was not run.")
+
+
+def sibling_failed(tool: str) -> str:
+    return engine_error(f"{tool} was cancelled because a command beside it in the same reply failed.")
+
+
+def discarded(tool: str) -> str:
+    return engine_error(f"{tool} was discarded with the reply that asked for it.")
+
+
+def crashed(tool: str, error: str) -> str:
+    """A tool raised what it should not have."""
+    return engine_error(f"{tool} failed inside: {escape(error)}")
+
+
+INTERRUPTED_REQUEST = "[Interrupted by the user]"
+INTERRUPTED_TOOLS = "[Interrupted by the user during tool use]"
+CONTINUE_CUT = (
+    "<system-reminder>Your reply was cut off at the output limit. Go on directly where it stopped, without an apology "
+    "or a recap. Work in smaller pieces; a tool call that was cut off has not been run.</system-reminder>"
+)
+
+
+def reminder(text: str) -> str:
+    """Words of the engine inside the conversation."""
+    return f"<system-reminder>{text}</system-reminder>"

@@ -1,0 +1,1 @@
+"""What outlives a turn: the session, its event log, its questions."""

@@ -1,0 +1,37 @@
+"""Where results go that are too big for the conversation."""
+
+import os
+import re
+from pathlib import Path
+
+from anyio import to_thread
+
+from tugline.protocol.errors import SessionError
+
+
+class FileSpill:
+    """Keeps each text in a file of its own in one private folder."""
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+
+    async def keep(self, name: str, text: str) -> str:
+        """Store it; returns the path."""
+        return await to_thread.run_sync(self._write, name, text)
+
+    def _write(self, name: str, text: str) -> str:
+        stem = re.sub(r"[^A-Za-z0-9_-]", "_", name)[:80] or "result"
+        try:
+            Path(self.folder).mkdir(parents=True, exist_ok=True, mode=0o700)
+            for attempt in range(1_000):
+                path = os.path.join(self.folder, f"{stem}{f'-{attempt}' if attempt else ''}.txt")
+                try:
+                    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+                except FileExistsError:
+                    continue
+                with os.fdopen(fd, "w", encoding="utf-8", errors="replace") as file:
+                    file.write(text)
+                return path
+        except OSError as error:
+            raise SessionError(f"A big result cannot be kept in {self.folder}: {error.strerror}.") from error
+        raise SessionError(f"A big result cannot be kept in {self.folder}: too many files named {stem}.")
