@@ -99,7 +99,7 @@ class FileStat(Struct, frozen=True):
 
 
 class ProcessEnd(Struct, frozen=True):
-    """How a process ended. `status` is negative for a signal; `report` is what it wrote to descriptor 3."""
+    """How a process ended. `status` is negative for a signal; `report` is what it wrote to the descriptor for that."""
 
     status: int
     timed_out: bool = False
@@ -108,13 +108,15 @@ class ProcessEnd(Struct, frozen=True):
 
 
 class Output(Struct, frozen=True):
-    """What a process printed so far: the first and the last part, sizes, and the file that has all of it, if any."""
+    """What a process printed so far: the first and the last part, sizes, and the file that has all of it (to 64 MiB),
+    if any. `whole`: nothing is missing between head and tail."""
 
     head: str
     tail: str
     size: int
     lines: int
     spill: str | None = None
+    whole: bool = True
 
 
 class Process(Protocol):
@@ -167,10 +169,11 @@ class Workspace(Protocol):
         keep: int = 15_000,
         on_output: Callable[[Output], None] | None = None,
     ) -> AbstractAsyncContextManager[Process]:
-        """Start a process in a group of its own; leaving the context ends the group (TERM, 2 s, KILL).
+        """Start a process in a group of its own; leaving the context ends all that it started (TERM, 2 s, KILL).
 
-        `stdin`: what it reads, else `/dev/null`. `report`: it gets descriptor 3 to write to. `keep`: characters kept
-        at each end in memory. `env`: added to the workspace's own.
+        `stdin`: what it reads, else `/dev/null`. `report`: it gets one more descriptor to write to, whose number is in
+        its environment as `TUGLINE_REPORT`. `keep`: characters kept at each end in memory. `env`: added to the
+        workspace's own. `on_output` is told of more output, ten times a second at most.
         """
         ...
 
@@ -202,8 +205,8 @@ class Log(Protocol):
 class Spill(Protocol):
     """Keeps what is too big for the conversation."""
 
-    async def keep(self, name: str, text: str) -> str:
-        """Store it; returns the path that the model is told."""
+    def keep(self, name: str, text: str) -> str:
+        """Store it; returns the path that the model is told. Quick: a local write."""
         ...
 
 
