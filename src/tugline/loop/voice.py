@@ -25,6 +25,6 @@ class Voice:
         self.number: Callable[[], int] = hearer.number
         self.publish: Callable[[Event], None] = hearer.publish
 
-    def say(self, kind: type[Event], **fields: Any) -> None:
+    def say(self, kind: type[Event], /, **fields: Any) -> None:
         """Make the event and publish it."""
         self.publish(kind(seq=self.number(), origin=self.origin, **fields))

@@ -28,7 +28,7 @@ class MemorySpill:
     def __init__(self) -> None:
         self.texts: dict[str, str] = {}
 
-    async def keep(self, name: str, text: str) -> str:
+    def keep(self, name: str, text: str) -> str:
         """Store it under `spill/<name>`."""
         path = f"spill/{name}.txt"
         self.texts[path] = text

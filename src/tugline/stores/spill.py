@@ -4,8 +4,6 @@ import os
 import re
 from pathlib import Path
 
-from anyio import to_thread
-
 from tugline.protocol.errors import SessionError
 
 
@@ -15,11 +13,8 @@ class FileSpill:
     def __init__(self, folder: str) -> None:
         self.folder = folder
 
-    async def keep(self, name: str, text: str) -> str:
+    def keep(self, name: str, text: str) -> str:
         """Store it; returns the path."""
-        return await to_thread.run_sync(self._write, name, text)
-
-    def _write(self, name: str, text: str) -> str:
         stem = re.sub(r"[^A-Za-z0-9_-]", "_", name)[:80] or "result"
         try:
             Path(self.folder).mkdir(parents=True, exist_ok=True, mode=0o700)

@@ -1,0 +1,424 @@
+"""Runs the calls of one reply as they become ready, and gives their results in order.
+
+A call goes through `Stage`: waiting, preparing (validation, hooks, rules, a question: no slot is held), ready,
+running, done. `rules.schedule` says what may go on; this module makes it so. Nothing here ends the loop by an
+exception: whatever a tool does becomes a result.
+"""
+
+import traceback
+from typing import Any, Protocol
+
+import anyio
+from anyio.abc import TaskGroup
+from msgspec import Struct
+
+from tugline.loop import results
+from tugline.loop.inbox import Inbox, Letter
+from tugline.loop.transcript import Transcript
+from tugline.loop.voice import Voice
+from tugline.ports import Clock, HookAfter, Spill, Tool, ToolContext, Workspace
+from tugline.protocol.blocks import Text, ToolResult, ToolUse
+from tugline.protocol.errors import ToolError
+from tugline.protocol.events import CallFinished, CallProgress, CallStarted, Crashed, ResultAdded
+from tugline.protocol.ids import AgentId, CallId, ReplyId
+from tugline.protocol.specs import AgentState, Change, Content, Display, Footprint, ModelCard, Reminder, Result
+from tugline.rules import schedule, wording
+from tugline.rules.schedule import Slot, Stage
+from tugline.rules.state import apply
+
+FINISH_LIMIT = 30.0
+"""Seconds that a call with `interrupt = "block"` may take to finish."""
+
+
+class Passed(Struct, frozen=True):
+    """The gate lets a call through, with this input."""
+
+    input: dict[str, Any]
+    data: Any
+    words: str = ""
+
+
+class Refused(Struct, frozen=True):
+    """The gate does not let it through; `text` is the model's. `stop` ends the turn."""
+
+    text: str
+    denial: bool = True
+    stop: str | None = None
+
+
+class Gatekeeper(Protocol):
+    """Decides whether a call may run, asking if need be, and hears of its end."""
+
+    async def check(
+        self, call: CallId, tool: Tool, data: Any, given: dict[str, Any], state: AgentState
+    ) -> Passed | Refused:
+        """Before a call."""
+        ...
+
+    async def after(self, call: CallId, tool: Tool, given: dict[str, Any], result: Result) -> HookAfter:
+        """After it."""
+        ...
+
+
+class ToolFinder(Protocol):
+    """The tools that may be called now."""
+
+    def find(self, name: str) -> Tool | None: ...
+
+    def closest(self, name: str) -> list[str]: ...
+
+
+class StateCell:
+    """Where an agent's state stands. Replaced whole, by its executor only."""
+
+    def __init__(self, state: AgentState) -> None:
+        self.now = state
+
+
+class Gear(Struct, frozen=True, eq=False, kw_only=True):
+    """What the executor works with; the same for all replies of an agent."""
+
+    tools: ToolFinder
+    gate: Gatekeeper
+    workspace: Workspace
+    transcript: Transcript
+    spill: Spill
+    voice: Voice
+    clock: Clock
+    inbox: Inbox
+    state: StateCell
+    agent: AgentId
+    limit: int = schedule.LIMIT
+    message_limit: int = results.MESSAGE_LIMIT
+    start_while_streaming: bool = True
+
+
+class _Call:
+    """One call on its way."""
+
+    __slots__ = (
+        "applied", "cancelled_as", "changes", "data", "display", "given", "go", "result", "scope", "slot", "started",
+        "tool", "use",
+    )  # fmt: skip
+
+    def __init__(self, use: ToolUse) -> None:
+        self.use = use
+        self.given = use.input
+        self.tool: Tool | None = None
+        self.data: Any = None
+        self.slot = Slot(Footprint.NOTHING)
+        self.scope: anyio.CancelScope | None = None
+        self.go: anyio.Event | None = None
+        self.started = 0.0
+        self.cancelled_as = ""
+        self.result: ToolResult | None = None
+        self.changes: tuple[Change, ...] = ()
+        self.applied = False
+
+
+class Executor:
+    """The calls of one reply."""
+
+    def __init__(self, gear: Gear, reply: ReplyId, card: ModelCard, tasks: TaskGroup) -> None:
+        self._gear = gear
+        self._reply = reply
+        self._card = card
+        self._tasks = tasks
+        self._calls: list[_Call] = []
+        self._slots: list[Slot] = []
+        self._placed = 0
+        self._size = 0
+        self._reply_ended = False
+        self._discarded = False
+        self._halted = False
+        self._all_done = anyio.Event()
+        self.stop: str | None = None
+        self.stopped_by_denial = False
+        self.denials: list[dict[str, Any]] = []
+
+    # -- what the step does with it
+
+    def add(self, use: ToolUse) -> None:
+        """A call's block has closed."""
+        call = _Call(use)
+        self._calls.append(call)
+        self._slots.append(call.slot)
+        tool = self._gear.tools.find(use.name)
+        if tool is None:
+            closest = self._gear.tools.closest(use.name)
+            self._settle(call, wording.unknown_tool(use.name, closest), error=True, line="unknown tool")
+            return
+        call.tool = tool
+        try:
+            if use.malformed is not None:
+                raise ToolError("it is not one whole JSON object")
+            call.data = tool.parse(use.input)
+        except ToolError as error:
+            self._settle(call, wording.invalid_input(tool.name, str(error)), error=True, line="invalid input")
+            return
+        except Exception as error:  # tool boundary: a tool's own parser must not end the loop
+            self._report_crash(tool, error)
+            self._settle(call, wording.invalid_input(tool.name, type(error).__name__), error=True, line="invalid input")
+            return
+        call.slot.footprint = self._footprint(tool, call.data)
+        self._advance()
+
+    def end_reply(self) -> None:
+        """The reply has ended properly: calls that change may start."""
+        self._reply_ended = True
+        self._advance()
+        self._check_done()
+
+    async def finished(self) -> None:
+        """Until every call has its result."""
+        if not self._all_done.is_set():
+            await self._all_done.wait()
+
+    def results(self) -> tuple[ToolResult, ...]:
+        """All results in the order of the calls; only after `finished` or `interrupt`."""
+        return tuple(call.result for call in self._calls if call.result is not None)
+
+    def discard(self) -> None:
+        """The reply is void: what runs is cancelled, nothing more is told of it."""
+        if self._calls:
+            self._gear.transcript.void(self._reply)
+        self._discarded = self._halted = True
+        for call in self._calls:
+            if call.scope is not None:
+                call.scope.cancel()
+
+    def interrupt(self) -> None:
+        """After the tasks have been cancelled: every call without a result gets a synthetic one."""
+        self._halted = True
+        for call in self._calls:
+            if call.result is None:
+                self._settle_interrupted(call)
+        self._apply_changes()
+
+    # -- how it goes on
+
+    def _footprint(self, tool: Tool, data: Any) -> Footprint:
+        try:
+            return tool.footprint(data)
+        except Exception as error:  # tool boundary: what cannot say what it touches counts as changing
+            self._report_crash(tool, error)
+            return Footprint.CHANGES
+
+    def _advance(self) -> None:
+        """Let everything go on that may."""
+        if self._halted:
+            return
+        if not (self._reply_ended or self._gear.start_while_streaming):
+            return
+        if not any(slot.stage in (Stage.PREPARING, Stage.READY, Stage.RUNNING) for slot in self._slots):
+            self._apply_changes()
+        for index in schedule.preparable(self._slots, reply_ended=self._reply_ended):
+            self._slots[index].stage = Stage.PREPARING
+            self._tasks.start_soon(self._live, self._calls[index])
+        for index in schedule.runnable(self._slots, limit=self._gear.limit, reply_ended=self._reply_ended):
+            call = self._calls[index]
+            call.slot.stage = Stage.RUNNING
+            if call.go is not None:
+                call.go.set()
+
+    async def _live(self, call: _Call) -> None:
+        assert call.tool is not None
+        with anyio.CancelScope() as call.scope:
+            verdict = await self._gear.gate.check(
+                call.use.id, call.tool, call.data, call.use.input, self._gear.state.now
+            )
+            if isinstance(verdict, Refused):
+                self._refuse(call, verdict)
+            else:
+                await self._pass(call, call.tool, verdict)
+        if call.cancelled_as == "sibling":
+            self._settle_sibling(call)
+        elif call.cancelled_as == "stop":
+            self._settle_interrupted(call)
+        self._advance()
+
+    def _refuse(self, call: _Call, refused: Refused) -> None:
+        if refused.denial:
+            self.denials.append({"tool_name": call.use.name, "tool_use_id": call.use.id, "tool_input": call.use.input})
+        self._settle(call, refused.text, error=True, line="denied" if refused.denial else "invalid input")
+        if refused.stop is not None:
+            self._stop(refused.stop, by_denial=refused.denial)
+
+    async def _pass(self, call: _Call, tool: Tool, passed: Passed) -> None:
+        call.given, call.data = passed.input, passed.data
+        call.slot.footprint = self._footprint(tool, passed.data)
+        call.slot.stage = Stage.READY
+        call.go = anyio.Event()
+        self._advance()
+        if call.slot.stage == Stage.READY:
+            await call.go.wait()
+        result = await self._run(call, tool)
+        if passed.words:
+            self._gear.inbox.put(Letter((Text(wording.reminder(f"About {tool.name}: {passed.words}")),)))
+        failed = result.is_error and tool.family and call.slot.footprint == Footprint.CHANGES
+        call.changes = result.changes
+        self._settle(call, result.for_model, error=result.is_error, display=result.for_person)
+        if failed:
+            self._cancel_siblings(call, tool.family)
+
+    async def _run(self, call: _Call, tool: Tool) -> Result:
+        gear = self._gear
+        call.started = gear.clock.monotonic()
+        gear.transcript.call_started(call.use.id, tool.name, self._reply)
+        if call.slot.footprint == Footprint.CHANGES:
+            await gear.transcript.durable()
+        gear.voice.say(
+            CallStarted, call=call.use.id, tool=tool.name, input=call.given, title=self._title(call, tool),
+            footprint=call.slot.footprint,
+        )  # fmt: skip
+        context = ToolContext(
+            call.use.id, gear.agent, gear.state.now, gear.workspace, self._card,
+            lambda progress: self._tell(CallProgress, call=call.use.id, progress=progress),
+        )  # fmt: skip
+        result = await self._outcome(call, tool, context)
+        after = await gear.gate.after(call.use.id, tool, call.given, result)
+        for words in after.context:
+            gear.inbox.put(Letter((Text(wording.reminder(words)),)))
+        if after.stop is not None:
+            self._stop(after.stop, by_denial=False)
+        return result
+
+    async def _outcome(self, call: _Call, tool: Tool, context: ToolContext) -> Result:
+        try:
+            if tool.interrupt == "block":
+                with anyio.fail_after(FINISH_LIMIT, shield=True):
+                    result = await tool.run(call.data, context)
+            else:
+                result = await tool.run(call.data, context)
+            if not isinstance(result, Result):
+                raise TypeError(f"it returned {type(result).__name__} instead of a Result")
+        except ToolError as error:
+            return Result(str(error) or "The tool failed without a word.", is_error=True)
+        except (Exception, SystemExit) as error:  # tool boundary: a crash is an error result
+            self._report_crash(tool, error)
+            text = " ".join(str(error).split())[:1_000]
+            return Result(wording.crashed(tool.name, f"{type(error).__name__}: {text}"), is_error=True)
+        return result
+
+    def _title(self, call: _Call, tool: Tool) -> str:
+        try:
+            return tool.title(call.data)
+        except Exception as error:  # tool boundary: a title is not worth a failure
+            self._report_crash(tool, error)
+            return tool.name
+
+    # -- how calls end
+
+    def _settle(
+        self, call: _Call, content: Content, *, error: bool, display: Display | None = None, line: str = ""
+    ) -> None:
+        """Give the call its result; the first one counts."""
+        if call.result is not None or self._discarded:
+            call.slot.stage = Stage.DONE
+            return
+        gear = self._gear
+        limit = call.tool.result_limit if call.tool else results.SMALLEST
+        content = results.fit(self._escape(content, error=error), limit, call.use.id, gear.spill)
+        call.result = ToolResult(call.use.id, content, error)
+        call.slot.stage = Stage.DONE
+        gear.transcript.call_finished(call.result, self._reply)
+        duration = gear.clock.monotonic() - call.started if call.started else 0.0
+        shown = display or Display(line or _first_line(content))
+        name = call.tool.name if call.tool else call.use.name
+        gear.voice.say(CallFinished, call=call.use.id, tool=name, is_error=error, display=shown, duration=duration)
+        self._place()
+        self._check_done()
+        self._advance()
+
+    @staticmethod
+    def _escape(content: Content, *, error: bool) -> Content:
+        if isinstance(content, str):
+            if error and content.startswith("<tool_use_error>"):
+                return content
+            return wording.escape(content) or "(no output)"
+        return tuple(Text(wording.escape(part.text)) if isinstance(part, Text) else part for part in content)
+
+    def _place(self) -> None:
+        """Give finished results their place in the conversation, as far as the order allows."""
+        gear = self._gear
+        while self._placed < len(self._calls):
+            call = self._calls[self._placed]
+            if call.result is None:
+                return
+            left = max(gear.message_limit - self._size, results.SMALLEST)
+            content = results.fit(call.result.content, left, f"{call.use.id}-total", gear.spill)
+            if content is not call.result.content:
+                call.result = ToolResult(call.use.id, content, call.result.is_error)
+            self._size += results.size(content)
+            self._placed += 1
+            gear.voice.say(ResultAdded, result=call.result, tool=call.tool.name if call.tool else call.use.name)
+
+    def _check_done(self) -> None:
+        if self._reply_ended and self._placed == len(self._calls):
+            self._apply_changes()
+            self._all_done.set()
+
+    def _apply_changes(self) -> None:
+        """Changes take effect in the order of the calls, once nothing runs beside them."""
+        changes: list[Change] = []
+        for call in self._calls:
+            if call.result is None:
+                break
+            if not call.applied:
+                call.applied = True
+                changes.extend(call.changes)
+        if changes and not self._discarded:
+            self._gear.state.now = apply(self._gear.state.now, changes)
+            for change in changes:
+                if isinstance(change, Reminder):
+                    self._gear.inbox.put(Letter((Text(wording.reminder(change.text)),)))
+
+    def _cancel_siblings(self, failed: _Call, family: str) -> None:
+        for call in self._calls:
+            if call is failed or call.result is not None or call.tool is None or call.tool.family != family:
+                continue
+            if call.scope is not None:
+                call.cancelled_as = "sibling"
+                call.scope.cancel()
+            else:
+                self._settle_sibling(call)
+
+    def _stop(self, reason: str, *, by_denial: bool) -> None:
+        """The turn is to end after this reply: what has not begun is not begun."""
+        self.stop = reason
+        self.stopped_by_denial = by_denial
+        self._halted = True
+        for call in self._calls:
+            if call.result is not None or call.slot.stage == Stage.RUNNING:
+                continue
+            if call.scope is not None:
+                call.cancelled_as = "stop"
+                call.scope.cancel()
+            else:
+                self._settle_interrupted(call)
+
+    def _settle_interrupted(self, call: _Call) -> None:
+        name = call.tool.name if call.tool else call.use.name
+        text = wording.interrupted(name, started=call.started > 0)
+        self._settle(call, text, error=True, line="interrupted" if call.started else "not run")
+
+    def _settle_sibling(self, call: _Call) -> None:
+        name = call.tool.name if call.tool else call.use.name
+        self._settle(call, wording.sibling_failed(name), error=True, line="cancelled: a command failed")
+
+    def _tell(self, kind: type[Any], **fields: Any) -> None:
+        if not self._discarded:
+            self._gear.voice.say(kind, **fields)
+
+    def _report_crash(self, tool: Tool, error: BaseException) -> None:
+        self._tell(
+            Crashed,
+            where=f"tool {tool.name}",
+            error=f"{type(error).__name__}: {error}"[:2_000],
+            traceback="".join(traceback.format_exception(error))[-20_000:],
+        )
+
+
+def _first_line(content: Content) -> str:
+    text = content if isinstance(content, str) else next((p.text for p in content if isinstance(p, Text)), "")
+    return text.strip().split("\n", 1)[0][:200]

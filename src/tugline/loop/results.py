@@ -1,0 +1,50 @@
+"""Big results: the whole text goes to a file, the model gets head, tail, size and the path. Decided once per result,
+in the order of the calls, so that a request's prefix never changes."""
+
+from tugline.ports import Spill
+from tugline.protocol.blocks import Document, Image, Text
+from tugline.protocol.specs import Content
+
+MESSAGE_LIMIT = 200_000
+"""Characters that the results of one message may have in all."""
+SMALLEST = 2_000
+"""What a result keeps at least, however full its message is."""
+
+
+def size(content: Content) -> int:
+    """Characters of text."""
+    if isinstance(content, str):
+        return len(content)
+    return sum(len(part.text) for part in content if isinstance(part, Text))
+
+
+def fit(content: Content, limit: int, name: str, spill: Spill) -> Content:
+    """The content, cut to `limit` characters of text; what is cut is kept in a file that the text names."""
+    if size(content) <= limit:
+        return content
+    if isinstance(content, str):
+        return _fit_text(content, limit, name, spill)
+    parts: list[Text | Image | Document] = []
+    left = limit
+    for part in content:
+        if isinstance(part, Text):
+            if len(part.text) > left:
+                parts.append(Text(_fit_text(part.text, max(left, 200), name, spill)))
+                left = 0
+            else:
+                parts.append(part)
+                left -= len(part.text)
+        else:
+            parts.append(part)
+    return tuple(parts)
+
+
+def _fit_text(text: str, limit: int, name: str, spill: Spill) -> str:
+    path = spill.keep(name, text)
+    head, tail = text[: limit // 2], text[-(limit // 2) :]
+    missing = len(text) - len(head) - len(tail)
+    lines = text.count("\n") + 1
+    return (
+        f"{head}\n\n[{missing} characters left out here. The whole result has {len(text)} characters in {lines} lines; "
+        f"it is in {path}, to be read in parts or searched.]\n\n{tail}"
+    )

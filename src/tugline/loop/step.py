@@ -1,0 +1,244 @@
+"""One model request: the stream's chunks become events, a message, and calls that start while it still streams."""
+
+import anyio
+from anyio.abc import TaskGroup
+from msgspec import structs
+
+from tugline.loop.executor import Executor, Gear
+from tugline.ports import Ids, Provider
+from tugline.protocol.blocks import AssistantBlock, Opaque, Text, Thinking, ToolResult, ToolUse
+from tugline.protocol.chunks import (
+    AttemptFailed,
+    BlockClosed,
+    BlockDelta,
+    BlockStarted,
+    Chunk,
+    ModelSwitched,
+    ReplyEnded,
+    ReplyStarted,
+)
+from tugline.protocol.errors import Failure, ProviderError
+from tugline.protocol.events import (
+    BlockBegan,
+    BlockFinished,
+    Event,
+    InputDelta,
+    ModelChanged,
+    ReplyBegan,
+    ReplyFinished,
+    RetryWaiting,
+    TextDelta,
+    ThinkingDelta,
+    Tombstone,
+)
+from tugline.protocol.ids import CallId, MessageId, ReplyId
+from tugline.protocol.messages import Assistant
+from tugline.protocol.specs import ModelCard, ModelRequest
+
+REST_LIMIT = 1.0
+"""Seconds that a stream may go on after its reply ended."""
+
+_DELTAS: dict[str, type[TextDelta] | type[ThinkingDelta] | type[InputDelta]] = {
+    "text": TextDelta,
+    "thinking": ThinkingDelta,
+    "tool_use": InputDelta,
+}
+
+
+class Step:
+    """One request, its attempts, and the calls of the reply that ended properly.
+
+    What it knows stays readable after a failure or a cancellation, so that the turn can leave a valid conversation.
+    """
+
+    def __init__(self, provider: Provider, gear: Gear, ids: Ids, card: ModelCard) -> None:
+        self.card = card
+        self.reply: Assistant | None = None
+        self.executor: Executor | None = None
+        self.error: ProviderError | None = None
+        self.model_switch: ModelSwitched | None = None
+        self._provider = provider
+        self._gear = gear
+        self._ids = ids
+        self._reply_id = ReplyId("")
+        self._model = ""
+        self._blocks: list[AssistantBlock] = []
+        self._open: dict[int, BlockStarted] = {}
+        self._parts: list[str] = []
+        self._names: dict[int, CallId] = {}
+        self._seen: set[CallId] = set()
+
+    async def run(self, request: ModelRequest) -> None:
+        """Stream the reply and run its calls to the end. A failure for good is left in `error`."""
+        self._model = request.model
+        async with anyio.create_task_group() as tasks:
+            try:
+                await self._receive(request, tasks)
+            except ProviderError as error:
+                self.error = error
+                self._void("the request failed")
+                tasks.cancel_scope.cancel()
+            else:
+                assert self.executor is not None
+                await self.executor.finished()
+
+    async def _receive(self, request: ModelRequest, tasks: TaskGroup) -> None:
+        try:
+            async with self._provider.stream(request) as batches:
+                with anyio.CancelScope() as rest:
+                    async for batch in batches:
+                        for chunk in batch:
+                            self._take(chunk, tasks)
+                        if self.reply is not None:
+                            # the reply is whole; the connection's end may take its time, but not ours
+                            rest.deadline = anyio.current_time() + REST_LIMIT
+        except ProviderError:
+            if self.reply is None:
+                raise
+        if self.reply is None:
+            raise ProviderError(Failure("stream_broken", "The model's answer ended before it was whole."))
+
+    @property
+    def streaming(self) -> bool:
+        """Whether the reply has not ended yet."""
+        return self.reply is None
+
+    def results(self) -> tuple[ToolResult, ...]:
+        """The results of the reply's calls, in their order."""
+        return self.executor.results() if self.executor else ()
+
+    def break_off(self) -> Assistant | None:
+        """After a cancellation: what stands of the reply, and a result for every call in it.
+
+        Of a reply that was cut short, its closed blocks and the text so far stand; an unfinished call does not.
+        """
+        if self.reply is None:
+            blocks = [block for block in self._blocks if not isinstance(block, Thinking | Opaque)]
+            text = "".join(self._parts)
+            if text.strip() and any(opened.kind == "text" for opened in self._open.values()):
+                blocks.append(Text(text))
+            if blocks:
+                self.reply = Assistant(
+                    id=self._ids.message(),
+                    content=tuple(blocks),
+                    model=self._model,
+                    stop="interrupted",
+                    reply=self._reply_id,
+                )
+                self._gear.transcript.add_reply(self.reply)
+                self._say(ReplyFinished, message=self.reply)
+            elif self._reply_id:
+                self._say(Tombstone, reply=self._reply_id, reason="interrupted")
+        if self.executor is not None:
+            self.executor.interrupt()
+        return self.reply
+
+    # -- chunks
+
+    def _say(self, kind: type[Event], /, **fields: object) -> None:
+        self._gear.voice.say(kind, **fields)
+
+    def _take(self, chunk: Chunk, tasks: TaskGroup) -> None:
+        if isinstance(chunk, BlockDelta):
+            self._take_delta(chunk)
+            return
+        match chunk:
+            case ReplyStarted():
+                self._begin(chunk, tasks)
+            case BlockStarted():
+                self._open_block(chunk)
+            case BlockClosed():
+                self._close_block(chunk)
+            case ReplyEnded():
+                self._end(chunk)
+            case AttemptFailed(failure, attempt, limit, delay):
+                self._void(failure.message)
+                self._say(RetryWaiting, failure=failure, attempt=attempt, limit=limit, delay=delay)
+            case ModelSwitched(before, after, reason):
+                self._void(reason)
+                self._model = after
+                self.model_switch = chunk
+                self.card = self._provider.card(after)
+                self._say(ModelChanged, before=before, after=after, reason=reason)
+
+    def _take_delta(self, chunk: BlockDelta) -> None:
+        opened = self._open.get(chunk.index)
+        if opened is None:
+            return
+        kind = _DELTAS.get(opened.kind)
+        if kind is None:
+            return
+        voice = self._gear.voice
+        self._parts.append(chunk.text)
+        voice.publish(kind(voice.number(), voice.origin, self._reply_id, chunk.index, chunk.text))
+
+    def _begin(self, chunk: ReplyStarted, tasks: TaskGroup) -> None:
+        self._reply_id = ReplyId(self._ids.new("reply"))
+        self._model = chunk.model or self._model
+        self._seen = set()
+        self.executor = Executor(self._gear, self._reply_id, self.card, tasks)
+        self._say(ReplyBegan, reply=self._reply_id, model=self._model, usage=chunk.usage)
+
+    def _open_block(self, chunk: BlockStarted) -> None:
+        call = chunk.call
+        if chunk.kind == "tool_use":
+            call = self._own_name(chunk.call)
+            self._names[chunk.index] = call
+        self._open[chunk.index] = chunk
+        self._parts = []
+        self._say(BlockBegan, reply=self._reply_id, index=chunk.index, kind=chunk.kind, call=call, name=chunk.name)
+
+    def _own_name(self, call: CallId) -> CallId:
+        """The provider's id, or a fresh one where it is missing or was used before in this conversation."""
+        if not call or call in self._seen or call in self._gear.transcript.call_ids:
+            call = CallId(self._ids.new("call"))
+        self._seen.add(call)
+        return call
+
+    def _close_block(self, chunk: BlockClosed) -> None:
+        block = chunk.block
+        self._open.pop(chunk.index, None)
+        self._parts = []
+        if isinstance(block, ToolUse):
+            name = self._names.pop(chunk.index, None) or self._own_name(block.id)
+            if name != block.id:
+                block = structs.replace(block, id=name)
+        elif isinstance(block, Text) and not block.text.strip():
+            return
+        self._blocks.append(block)
+        self._say(BlockFinished, reply=self._reply_id, index=chunk.index, block=block)
+        if isinstance(block, ToolUse) and self.executor is not None:
+            self.executor.add(block)
+
+    def _end(self, chunk: ReplyEnded) -> None:
+        assert self.executor is not None
+        self.reply = Assistant(
+            id=MessageId(self._ids.message()),
+            content=tuple(self._blocks),
+            model=self._model,
+            stop=chunk.stop,
+            usage=chunk.usage,
+            reply=self._reply_id,
+        )
+        transcript = self._gear.transcript
+        transcript.call_ids |= self._seen
+        if self.reply.content:
+            transcript.add_reply(self.reply)
+            self._say(ReplyFinished, message=self.reply)
+        else:
+            self._say(Tombstone, reply=self._reply_id, reason="the reply is empty")
+        self.executor.end_reply()
+
+    def _void(self, reason: str) -> None:
+        """All that was said of the attempt is void."""
+        if self.executor is not None:
+            self.executor.discard()
+            self.executor = None
+        if self._reply_id and self.reply is None:
+            self._say(Tombstone, reply=self._reply_id, reason=reason)
+        self.reply = None
+        self._reply_id = ReplyId("")
+        self._blocks = []
+        self._open = {}
+        self._names = {}
+        self._parts = []
