@@ -27,9 +27,13 @@ Input = TypeVar("Input", bound=msgspec.Struct)
 
 _FOOTPRINTS = {"nothing": Footprint.NOTHING, "reads": Footprint.READS, "changes": Footprint.CHANGES}
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
-_SECTION = re.compile(r"^(Args|Arguments|Parameters|Params|Returns|Return|Raises|Yields|Examples?|Notes?):\s*$", re.M)
-_GOOGLE = re.compile(r"^\s*\*{0,2}(?P<name>\w+)\s*(?:\([^)]*\))?\s*:\s*(?P<text>.*)$")
-_SPHINX = re.compile(r"^\s*:param\s+(?:[^:\s]+\s+)?(?P<name>\w+)\s*:\s*(?P<text>.*)$")
+_ARGUMENTS = ("Args", "Arguments", "Parameters", "Params")
+_SECTION = re.compile(
+    r"^(?:(Args|Arguments|Parameters|Params|Returns?|Raises|Yields|Examples?|Notes?):\s*$|:(?:param|returns?|raises?|rtype)\b)",
+    re.M,
+)
+_GOOGLE = re.compile(r"^\s*\*{0,2}(?P<name>\w+)\s*(?:\([^)]*\))?\s*:\s*(?P<text>.*?)\s*$")
+_SPHINX = re.compile(r"^:param\s+(?:[^:\s]+\s+)?(?P<name>\w+)\s*:\s*(?P<text>.*?)\s*$")
 
 
 class BuiltinTool(Generic[Input]):
@@ -90,7 +94,7 @@ class FunctionTool:
         title: str | Callable[[Any], str] | None = None,
         subjects: Callable[[Any], Sequence[Subject]] | None = None,
     ) -> None:
-        self.name = name or getattr(function, "__name__", "")
+        self.name: str = name or str(getattr(function, "__name__", ""))
         if not _NAME.fullmatch(self.name):
             raise ValueError(f"a tool needs a name of letters, digits, _ and -, at most 64, not {self.name!r}")
         if isinstance(footprint, str) and footprint not in _FOOTPRINTS:
@@ -236,7 +240,8 @@ def _default(value: Any) -> Any:
 def _described(kind: Any, text: str) -> Any:
     """The type with its description, said in the docstring or as a plain string in `Annotated`."""
     if get_origin(kind) is Annotated:
-        base, *extras = kind.__origin__, *kind.__metadata__
+        base: Any = kind.__origin__
+        extras: tuple[Any, ...] = kind.__metadata__
         text = next((extra for extra in extras if isinstance(extra, str)), text)
         kept = [extra for extra in extras if not isinstance(extra, str)]
         if any(isinstance(extra, msgspec.Meta) and extra.description for extra in kept):
@@ -247,34 +252,26 @@ def _described(kind: Any, text: str) -> Any:
 
 def _read_docstring(text: str) -> tuple[str, dict[str, str]]:
     """The words before the first section, and what is said of each argument."""
-    first = _SECTION.search(text)
-    sphinx = re.search(r"^\s*:(param|returns?|raises?|rtype)\b", text, re.M)
-    end = min((found.start() for found in (first, sphinx) if found), default=len(text))
+    start = _SECTION.search(text)
+    end = start.start() if start else len(text)
     about: dict[str, str] = {}
-    current = ""
-    depth = -1
-    inside = False
+    current, depth, inside = "", sys.maxsize, False
     for line in text[end:].splitlines():
         if section := _SECTION.match(line):
-            inside = section[1] in ("Args", "Arguments", "Parameters", "Params")
-            current, depth = "", -1
+            inside = section[1] in _ARGUMENTS
+            current, depth = "", sys.maxsize
+            if sphinx := _SPHINX.match(line):
+                current, depth = sphinx["name"], 0
+                about[current] = sphinx["text"]
             continue
         indent = len(line) - len(line.lstrip())
-        found = _SPHINX.match(line) or (
-            _GOOGLE.match(line) if inside and indent and indent <= _at_least(depth) else None
-        )
-        if found:
-            current, depth = found["name"], indent
-            about[current] = found["text"].strip()
-        elif current and line.strip() and not line.lstrip().startswith(":") and indent > depth:
+        entry = _GOOGLE.match(line) if inside and 0 < indent <= depth else None
+        if entry:
+            current, depth = entry["name"], indent
+            about[current] = entry["text"]
+        elif current and indent > depth:
             about[current] = f"{about[current]} {line.strip()}".strip()
-        else:
-            current = "" if line.strip() else current
     return text[:end].strip(), about
-
-
-def _at_least(depth: int) -> int:
-    return depth if depth >= 0 else sys.maxsize
 
 
 def _text_beside(kind: type) -> str:

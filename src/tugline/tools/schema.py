@@ -36,11 +36,12 @@ _PLACE = re.compile(r"^(?P<what>.*) - at `(?:key in )?\$\.?(?P<place>.*)`$", re.
 def input_schema(kind: type) -> dict[str, Any]:
     """The JSON Schema of a tool's input, with nothing behind `$ref` and without what a model need not read."""
     schema = msgspec.json.schema(kind, schema_hook=_foreign_schema)
-    return _inline(schema, schema.get("$defs", {}), ())
+    plain: dict[str, Any] = _inline(schema, schema.get("$defs", {}), ())
+    return plain
 
 
 def read_input(tool: str, kind: type, schema: Mapping[str, Any], data: Mapping[str, Any]) -> Any:
-    """What a model sent as `kind`, with lax conversions ("3" is 3); `ToolError` names the field and what it expected."""
+    """What a model sent as `kind`, laxly converted ("3" is 3); `ToolError` names the field and what was expected."""
     properties: Mapping[str, Any] = schema.get("properties", {})
     unknown = [key for key in data if key not in properties]
     if unknown:
@@ -62,7 +63,8 @@ def _foreign_schema(kind: Any) -> dict[str, Any]:
     describe = getattr(kind, "model_json_schema", None)
     if callable(describe) and callable(getattr(kind, "model_validate", None)):
         schema: dict[str, Any] = describe()
-        return _inline(schema, schema.get("$defs", {}), ())
+        plain: dict[str, Any] = _inline(schema, schema.get("$defs", {}), ())
+        return plain
     raise NotImplementedError
 
 
