@@ -1,12 +1,40 @@
 """Processes that die with their call: one pipe for what they print, memory that does not depend on it."""
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+import asyncio
+import errno
+import fcntl
+import os
+import signal
+import subprocess
+import tempfile
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 
-from tugline.ports import Output, Process
+import anyio
+
+from tugline.ports import Output, Process, ProcessEnd, WorkspaceError
+from tugline.workspaces.capture import Capture
+from tugline.workspaces.descendants import MARK, find_descendants, signal_descendants
+
+REPORT = "TUGLINE_REPORT"
+"""Where a process finds the number of the descriptor for its report."""
+
+TERM_GRACE = 2.0
+"""Seconds from TERM to KILL."""
+PIPE_GRACE = 0.5
+"""Seconds that a pipe may stay open after the exit."""
+FLOOD_LIMIT = 1024 * 1024 * 1024
+"""Bytes of output after which a process is ended."""
+
+_READ = 64 * 1024
+_REPORT_LIMIT = 64 * 1024
+_TELL_EVERY = 0.1
+_KILL_PATIENCE = 1.0
+_UNKNOWN_STATUS = 255
 
 
-def run_process(
+@asynccontextmanager
+async def run_process(
     argv: Sequence[str],
     *,
     cwd: str,
@@ -17,10 +45,308 @@ def run_process(
     report: bool = False,
     keep: int = 15_000,
     on_output: Callable[[Output], None] | None = None,
-) -> AbstractAsyncContextManager[Process]:
+) -> AsyncIterator[Process]:
     """Start a process in a session of its own; leaving the context ends all of it. `env` is its whole environment.
 
     `spill_dir`: where the whole output goes once it is more than what `keep` characters at each end hold (`None`:
     nowhere). Raises `WorkspaceError` if it cannot be started.
     """
-    raise NotImplementedError
+    mark = os.urandom(8).hex()
+    spill = None if spill_dir is None else os.path.join(spill_dir, f"output-{mark}.txt")
+    running = _Running(Capture(keep, spill), mark, on_output)
+    try:
+        running.start(argv, cwd, env, stdin, report)
+        running.limit(timeout)
+        yield running
+    finally:
+        await running.close()
+
+
+class _Running:
+    """A started process. The leader stays a zombie until the end, so that neither its id nor its group's is reused."""
+
+    def __init__(self, capture: Capture, mark: str, on_output: Callable[[Output], None] | None) -> None:
+        self.pid = 0
+        self._capture = capture
+        self._mark = mark
+        self._on_output = on_output
+        self._told = 0.0
+        self._loop = asyncio.get_running_loop()
+        self._child: subprocess.Popen[bytes] | None = None
+        self._pipe = self._pidfd = self._report_pipe = -1
+        self._report = bytearray()
+        self._status: int | None = None
+        self._exited = anyio.Event()
+        self._drained = anyio.Event()
+        self._timed_out = self._flooded = False
+        self._kill_at: float | None = None
+        self._timers: list[asyncio.TimerHandle] = []
+
+    # -- start -----------------------------------------------------------------------------------------------------
+
+    def start(self, argv: Sequence[str], cwd: str, env: Mapping[str, str], stdin: bytes | None, report: bool) -> None:
+        """Launch it and begin to read."""
+        environment = dict(env)
+        environment[MARK] = f"{environment[MARK]}:{self._mark}" if MARK in environment else self._mark
+        theirs: list[int] = []
+        passed: tuple[int, ...] = ()
+        try:
+            self._pipe, out = os.pipe2(os.O_CLOEXEC)
+            theirs.append(out)
+            if report:
+                self._report_pipe, low = os.pipe2(os.O_CLOEXEC)
+                theirs.append(low)
+                # Shells address single digits themselves: ours stays out of their way.
+                high = fcntl.fcntl(low, fcntl.F_DUPFD_CLOEXEC, 10)
+                theirs.append(high)
+                passed = (high,)
+                environment[REPORT] = str(high)
+            source = subprocess.DEVNULL if stdin is None else _holding(stdin)
+            if source >= 0:
+                theirs.append(source)
+            self._child = subprocess.Popen(
+                argv,
+                cwd=cwd,
+                env=environment,
+                stdin=source,
+                stdout=out,
+                stderr=out,
+                start_new_session=True,
+                pass_fds=passed,
+            )
+        except (OSError, ValueError) as error:
+            raise _not_started(error, argv, cwd) from error
+        finally:
+            for descriptor in theirs:
+                os.close(descriptor)
+        self.pid = self._child.pid
+        self._listen()
+
+    def _listen(self) -> None:
+        os.set_blocking(self._pipe, False)
+        self._loop.add_reader(self._pipe, self._on_readable)
+        if self._report_pipe >= 0:
+            os.set_blocking(self._report_pipe, False)
+            self._loop.add_reader(self._report_pipe, self._on_report)
+        try:
+            self._pidfd = os.pidfd_open(self.pid)
+        except (OSError, AttributeError):
+            self._look_for_exit()
+        else:
+            self._loop.add_reader(self._pidfd, self._on_exit)
+
+    def limit(self, timeout: float | None) -> None:
+        """End it after this many seconds."""
+        if timeout is not None:
+            self._timers.append(self._loop.call_later(timeout, self._on_timeout))
+
+    # -- what the loop reports -------------------------------------------------------------------------------------
+
+    def _on_readable(self) -> None:
+        if not self._read():
+            return
+        if self._capture.size > FLOOD_LIMIT and not self._flooded:
+            self._flooded = True
+            self._finish_reading()
+            self._terminate()
+        if self._on_output is not None:
+            now = self._loop.time()
+            if now - self._told >= _TELL_EVERY:
+                self._told = now
+                self._on_output(self._capture.output())
+
+    def _read(self) -> bool:
+        """One piece of output; `False`: there is none now."""
+        if self._pipe < 0:
+            return False
+        try:
+            data = os.read(self._pipe, _READ)
+        except BlockingIOError:
+            return False
+        if not data:
+            self._finish_reading()
+            return False
+        self._capture.feed(data)
+        return True
+
+    def _finish_reading(self) -> None:
+        if not self._drained.is_set():
+            self._pipe = self._unwatch(self._pipe)
+            self._capture.end()
+            self._drained.set()
+
+    def _on_report(self) -> None:
+        try:
+            data = os.read(self._report_pipe, _READ)
+        except BlockingIOError:
+            return
+        if data:
+            self._report += data[: _REPORT_LIMIT - len(self._report)]
+        else:
+            self._report_pipe = self._unwatch(self._report_pipe)
+
+    def _on_exit(self) -> None:
+        status = self._peek()
+        if status is None:
+            return
+        self._status = status
+        self._pidfd = self._unwatch(self._pidfd)
+        # Nobody but the process itself writes the report: all of it is there now.
+        while self._report_pipe >= 0 and len(self._report) < _REPORT_LIMIT:
+            before = len(self._report)
+            self._on_report()
+            if len(self._report) == before:
+                break
+        self._report_pipe = self._unwatch(self._report_pipe)
+        self._exited.set()
+
+    def _look_for_exit(self) -> None:
+        """Where the system has no descriptors for processes."""
+        self._on_exit()
+        if self._status is None:
+            self._timers.append(self._loop.call_later(0.02, self._look_for_exit))
+
+    def _peek(self) -> int | None:
+        """How it ended, without reaping it where that can be had."""
+        assert self._child is not None
+        if not hasattr(os, "waitid"):
+            return self._child.poll()
+        try:
+            end = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        except ChildProcessError:
+            return _UNKNOWN_STATUS
+        if end is None:
+            return None
+        return end.si_status if end.si_code == os.CLD_EXITED else -end.si_status
+
+    # -- what callers see ------------------------------------------------------------------------------------------
+
+    def output(self) -> Output:
+        """What it printed so far."""
+        return self._capture.output()
+
+    async def wait(self) -> ProcessEnd:
+        """Until it has ended and its output is read; at most half a second longer than its exit."""
+        await self._exited.wait()
+        if not self._drained.is_set():
+            with anyio.move_on_after(PIPE_GRACE):
+                await self._drained.wait()
+        self._settle()
+        return ProcessEnd(
+            status=_UNKNOWN_STATUS if self._status is None else self._status,
+            timed_out=self._timed_out,
+            flooded=self._flooded,
+            report=bytes(self._report),
+        )
+
+    def _settle(self) -> None:
+        """Take what lies in the pipe, but do not wait for those who still hold it."""
+        for _ in range(16):
+            if not self._read():
+                break
+        self._finish_reading()
+
+    # -- end -------------------------------------------------------------------------------------------------------
+
+    def _on_timeout(self) -> None:
+        if self._status is None:
+            self._timed_out = True
+            self._terminate()
+
+    def _terminate(self) -> None:
+        """TERM now, KILL in two seconds; only the first call counts."""
+        if self._kill_at is None:
+            self._kill_at = self._loop.time() + TERM_GRACE
+            self._send(signal.SIGTERM)
+            # One that was stopped has to go on to hear it.
+            self._send(signal.SIGCONT)
+            self._timers.append(self._loop.call_later(TERM_GRACE, self._send, signal.SIGKILL))
+
+    def _send(self, signum: int) -> None:
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.pid, signum)
+        signal_descendants(self.pid, self._mark, signum)
+
+    async def close(self) -> None:
+        """End whatever is left of it and tidy up, whether or not the caller was cancelled."""
+        try:
+            if self._child is not None and self._remains():
+                with anyio.CancelScope(shield=True):
+                    self._terminate()
+                    await self._gone()
+        finally:
+            self._release()
+
+    def _remains(self) -> bool:
+        return self._status is None or bool(find_descendants(self.pid, self._mark))
+
+    async def _gone(self) -> None:
+        """Until nothing is left; what even KILL does not end in time (a hung disk) is given up."""
+        assert self._kill_at is not None
+        delay = 0.002
+        while self._remains():
+            late = self._loop.time() - self._kill_at
+            if late > _KILL_PATIENCE:
+                return
+            if late > 0:
+                self._send(signal.SIGKILL)
+            await anyio.sleep(delay)
+            delay = min(delay * 2, 0.05)
+
+    def _release(self) -> None:
+        for timer in self._timers:
+            timer.cancel()
+        self._timers.clear()
+        self._pipe = self._unwatch(self._pipe)
+        self._report_pipe = self._unwatch(self._report_pipe)
+        self._pidfd = self._unwatch(self._pidfd)
+        self._capture.end()
+        if self._child is not None:
+            # Reaps it. Only a process that outlived KILL has no status yet: the garbage collector's warning would
+            # tell nobody anything.
+            if self._child.poll() is None:
+                self._child.returncode = _UNKNOWN_STATUS
+            self._child = None
+
+    def _unwatch(self, descriptor: int) -> int:
+        if descriptor >= 0:
+            self._loop.remove_reader(descriptor)
+            os.close(descriptor)
+        return -1
+
+
+def _holding(data: bytes) -> int:
+    """A descriptor that reads these bytes and then ends: a file, so that nobody has to feed it."""
+    if hasattr(os, "memfd_create"):
+        descriptor = os.memfd_create("stdin", os.MFD_CLOEXEC)
+    else:
+        with tempfile.TemporaryFile() as file:
+            descriptor = os.dup(file.fileno())
+    try:
+        view = memoryview(data)
+        while view:
+            view = view[os.write(descriptor, view) :]
+        os.lseek(descriptor, 0, os.SEEK_SET)
+    except OSError:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _not_started(error: OSError | ValueError, argv: Sequence[str], cwd: str) -> WorkspaceError:
+    if isinstance(error, ValueError):
+        return WorkspaceError("invalid", f"The command cannot be started: {error}.")
+    program = argv[0] if argv else ""
+    if not os.path.isdir(cwd):
+        return WorkspaceError("gone", f"The working directory {cwd} does not exist any more.")
+    if error.errno == errno.E2BIG:
+        return WorkspaceError(
+            "invalid", "The command is longer than this system allows. Write it to a file and run that."
+        )
+    if error.errno in (errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM):
+        return WorkspaceError("full", f"No more processes can be started now: {error.strerror}.")
+    if isinstance(error, FileNotFoundError):
+        return WorkspaceError("missing", f"{program} was not found.")
+    if isinstance(error, PermissionError):
+        return WorkspaceError("denied", f"{program} may not be run, or {cwd} may not be entered: {error.strerror}.")
+    return WorkspaceError("invalid", f"{program} cannot be started: {error.strerror}.")
