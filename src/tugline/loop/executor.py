@@ -18,7 +18,7 @@ from tugline.loop.transcript import Transcript
 from tugline.loop.voice import Voice
 from tugline.ports import Clock, HookAfter, Spill, Tool, ToolContext, Workspace
 from tugline.protocol.blocks import Text, ToolResult, ToolUse
-from tugline.protocol.errors import ToolError
+from tugline.protocol.errors import SessionError, ToolError
 from tugline.protocol.events import CallFinished, CallProgress, CallStarted, Crashed, ResultAdded
 from tugline.protocol.ids import AgentId, CallId, ReplyId
 from tugline.protocol.specs import AgentState, Change, Content, Display, Footprint, ModelCard, Reminder, Result
@@ -266,7 +266,10 @@ class Executor:
         call.started = gear.clock.monotonic()
         gear.transcript.call_started(call.use.id, tool.name, self._reply)
         if call.slot.footprint == Footprint.CHANGES:
-            await gear.transcript.durable()
+            try:
+                await gear.transcript.durable()
+            except SessionError as error:
+                return Result(wording.not_recorded(tool.name, str(error)), is_error=True)
         gear.voice.say(
             CallStarted, call=call.use.id, tool=tool.name, input=call.given, title=self._title(call, tool),
             footprint=call.slot.footprint,

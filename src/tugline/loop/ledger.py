@@ -16,6 +16,13 @@ def add_spend(a: Spend, b: Spend) -> Spend:
     return Spend(add_usage(a.usage, b.usage), a.cost_usd + b.cost_usd, a.requests + b.requests)
 
 
+def difference(later: Spend, earlier: Spend) -> Spend:
+    """What was spent in between."""
+    a, b = later.usage, earlier.usage
+    usage = Usage(a.input - b.input, a.output - b.output, a.cache_read - b.cache_read, a.cache_write - b.cache_write)
+    return Spend(usage, later.cost_usd - earlier.cost_usd, later.requests - earlier.requests)
+
+
 class Ledger:
     """Sums of what was spent, by model. A ledger may pass its entries on to that of a wider circle (the session)."""
 

@@ -57,6 +57,7 @@ class Step:
         self.executor: Executor | None = None
         self.error: ProviderError | None = None
         self.model_switch: ModelSwitched | None = None
+        self.seconds = 0.0
         self._provider = provider
         self._gear = gear
         self._ids = ids
@@ -72,8 +73,12 @@ class Step:
         """Stream the reply and run its calls to the end. A failure for good is left in `error`."""
         self._model = request.model
         async with anyio.create_task_group() as tasks:
+            began = self._gear.clock.monotonic()
             try:
-                await self._receive(request, tasks)
+                try:
+                    await self._receive(request, tasks)
+                finally:
+                    self.seconds = self._gear.clock.monotonic() - began
             except ProviderError as error:
                 self.error = error
                 self._void("the request failed")

@@ -1,9 +1,11 @@
 """An agent's conversation: append-only, durable, always fit to be sent."""
 
+from collections import deque
 from collections.abc import Iterable, Sequence
 
 from tugline.ports import Clock, Log
 from tugline.protocol.blocks import Text, ToolResult
+from tugline.protocol.errors import SessionError
 from tugline.protocol.ids import CallId, MessageId
 from tugline.protocol.messages import Assistant, Message
 from tugline.protocol.records import AnyRecord, Finished, Said, Started, TurnEnded, Voided
@@ -19,6 +21,7 @@ class Transcript:
         self.messages: list[Message] = []
         self.gauge = Gauge()
         self.call_ids: set[CallId] = set()
+        self._unsaved: deque[AnyRecord] = deque()
         self._log = log
         self._clock = clock
         for message in history:
@@ -29,7 +32,16 @@ class Transcript:
         self.gauge = tokens.add(self.gauge, tokens.weigh(message))
 
     def _write(self, record: AnyRecord) -> None:
-        self._log.append(record)
+        self._unsaved.append(record)
+        try:
+            self._save()
+        except SessionError:
+            pass  # kept, tried again with the next record, and raised by `durable`, where the turn can act on it
+
+    def _save(self) -> None:
+        while self._unsaved:
+            self._log.append(self._unsaved[0])
+            self._unsaved.popleft()
 
     def add(self, message: Message) -> None:
         """A message joins the conversation; it is written, and durable after the next `durable()`."""
@@ -72,7 +84,8 @@ class Transcript:
             self._keep(message)
 
     async def durable(self) -> None:
-        """Until all that was added so far is on the disk."""
+        """Until all that was added so far is on the disk; raises `SessionError` if it cannot be."""
+        self._save()
         await self._log.durable()
 
     def last_text(self) -> str:

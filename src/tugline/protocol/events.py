@@ -27,7 +27,6 @@ EndReason = Literal[
     "denied_stopped",
     "max_budget",
     "max_steps",
-    "output_cut",
     "refused",
     "prompt_too_long",
     "api_error",
@@ -268,13 +267,15 @@ class Crashed(Event, frozen=True, tag="crashed"):
 
 
 class TurnFinished(Event, frozen=True, tag="turn_finished"):
-    """The turn is at rest. `also` names endings that coincided with `reason`."""
+    """The turn is at rest. `spend` is this turn's, `models` and `total_cost_usd` the session's so far; `also` names
+    endings that coincided with `reason`; `message` is a line for the person where it did not simply complete."""
 
     reason: EndReason
     text: str
     steps: int
     spend: Spend
     models: dict[str, Spend]
+    total_cost_usd: float
     duration: float
     api_duration: float
     failure: Failure | None = None

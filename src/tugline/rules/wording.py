@@ -53,6 +53,11 @@ def crashed(tool: str, error: str) -> str:
     return engine_error(f"{tool} failed inside: {escape(error)}")
 
 
+def not_recorded(tool: str, error: str) -> str:
+    """The start of a call that changes could not be written down."""
+    return engine_error(f"{tool} was not run: {escape(error)}")
+
+
 INTERRUPTED_REQUEST = "[Interrupted by the user]"
 INTERRUPTED_TOOLS = "[Interrupted by the user during tool use]"
 CONTINUE_CUT = (

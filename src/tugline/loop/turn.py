@@ -1,0 +1,319 @@
+"""A turn: steps until rest. Every way it ends leaves a conversation that a provider accepts."""
+
+from typing import Any, Literal
+
+import anyio
+from msgspec import Struct
+
+from tugline.loop.agent import Agent, window_failure
+from tugline.loop.ledger import difference
+from tugline.loop.step import Step
+from tugline.protocol.blocks import Text
+from tugline.protocol.errors import Failure, SessionError
+from tugline.protocol.events import (
+    EndReason,
+    LimitReached,
+    Notice,
+    RequestStarted,
+    TurnFinished,
+    TurnStarted,
+    UsageReported,
+    UserAdded,
+)
+from tugline.protocol.messages import Source, User
+from tugline.protocol.specs import ModelCard
+from tugline.protocol.usage import Spend, Usage
+from tugline.rules import tokens, wording
+from tugline.rules.turn import STOP_HOOK_LIMIT, Tally, after_reply, endings
+
+SAVE_LIMIT = 5.0
+"""Seconds that the last records of a turn may take to reach the disk."""
+
+
+class Ending(Struct, frozen=True):
+    """Why a turn came to rest."""
+
+    reason: EndReason
+    message: str = ""
+    failure: Failure | None = None
+    also: tuple[EndReason, ...] = ()
+
+
+class Turn:
+    """From one prompt to rest."""
+
+    def __init__(self, agent: Agent, prompt: User) -> None:
+        self._agent = agent
+        self._prompt = prompt
+        self._scope = anyio.CancelScope()
+        self._step: Step | None = None
+        self._model = agent.model
+        self._steps = 0
+        self._cuts = 0
+        self._hook_blocks = 0
+        self._forced = False
+        self._raised_output: int | None = None
+        self._api_seconds = 0.0
+        self._denials: list[dict[str, Any]] = []
+        self._stop = ""
+        self._text = ""
+        self._during: Literal["", "request", "tools"] = ""
+
+    def interrupt(self) -> None:
+        """End the turn at its next await; running calls are cancelled and get a result."""
+        self._scope.cancel()
+
+    async def run(self) -> TurnFinished:
+        """Work until rest; the event that says how it ended has been published."""
+        clock = self._agent.gear.clock
+        began = clock.monotonic()
+        before = self._agent.ledger.total()
+        ending: Ending | None = None
+        try:
+            with self._scope:
+                ending = await self._work()
+        except anyio.get_cancelled_exc_class():
+            self._break_off()
+            self._finish(Ending("interrupted"), clock.monotonic() - began, before)
+            raise
+        if ending is None:
+            self._break_off()
+            ending = Ending("interrupted", "Interrupted by the user.")
+        finished = self._finish(ending, clock.monotonic() - began, before)
+        with anyio.move_on_after(SAVE_LIMIT, shield=True):
+            await self._save_rest()
+        return finished
+
+    # -- the way of a turn
+
+    async def _work(self) -> Ending:
+        try:
+            self._deliver_letters()
+            self._agent.gear.transcript.add(self._prompt)
+            await self._agent.gear.transcript.durable()
+            self._agent.gear.voice.say(TurnStarted, message=self._prompt)
+            while True:
+                ending = await self._one_step()
+                if ending is not None:
+                    return ending
+        except SessionError as error:
+            self._close_step()
+            return Ending("failed", str(error))
+
+    async def _one_step(self) -> Ending | None:
+        agent, transcript = self._agent, self._agent.gear.transcript
+        card = agent.card(self._model)
+        self._deliver_letters()
+        await self._shrink(card, force=False)
+        size = transcript.gauge.tokens()
+        if size >= tokens.blocking_limit(card):
+            failure = window_failure(size, card)
+            return Ending("prompt_too_long", failure.message, failure)
+        await transcript.durable()
+        name = f"{self._prompt.id}/{self._steps}/{self._cuts}"
+        request = agent.request(self._model, step=name, max_output_tokens=self._raised_output)
+        agent.gear.voice.say(
+            RequestStarted, step=self._steps + 1, model=self._model, purpose=request.purpose, context_tokens=size
+        )
+        step = self._step = Step(agent.provider, agent.gear, agent.ids, card)
+        await step.run(request)
+        self._api_seconds += step.seconds
+        if step.model_switch is not None:
+            self._model = step.model_switch.after
+        if step.error is not None:
+            return await self._after_error(step.error.failure, step.card)
+        self._account(step)
+        return await self._after_reply(step)
+
+    async def _after_error(self, failure: Failure, card: ModelCard) -> Ending | None:
+        self._step = None
+        if failure.kind == "prompt_too_long":
+            if not self._forced:
+                self._forced = True
+                if await self._shrink(card, force=True):
+                    return None
+            failure = window_failure(self._agent.gear.transcript.gauge.tokens(), card)
+            return Ending("prompt_too_long", failure.message, failure)
+        if failure.kind == "refusal":
+            return Ending("refused", failure.message, failure)
+        return Ending("api_error", failure.message, failure)
+
+    async def _after_reply(self, step: Step) -> Ending | None:
+        reply = step.reply
+        assert reply is not None
+        self._stop = reply.stop
+        texts = [block.text for block in reply.content if isinstance(block, Text)]
+        self._text = "".join(texts)
+        results = step.results()
+        action = after_reply(reply.stop, calls=len(results), cuts=self._cuts)
+        if action not in ("continue_cut", "resume_pause"):
+            self._steps += 1
+        self._close_step()
+        match action:
+            case "run_calls":
+                self._cuts = 0
+                return self._check_limits(step)
+            case "continue_cut":
+                self._cuts += 1
+                self._raise_output(step.card)
+                self._add(wording.CONTINUE_CUT, hidden=True)
+                return self._check_limits(step)
+            case "stand_cut":
+                self._say_notice("The reply was cut off at the output limit several times and stands as it is.")
+                return Ending("completed")
+            case "resume_pause":
+                self._cuts += 1
+                return self._check_limits(step)
+            case "refused":
+                failure = Failure("refusal", "The model refused to answer. Put the request in other words.")
+                return Ending("refused", failure.message, failure)
+            case "window_full":
+                return await self._after_error(Failure("prompt_too_long", "The window is full."), step.card)
+        return await self._rest(step)
+
+    async def _rest(self, step: Step) -> Ending | None:
+        """The reply asks for no tool: the end, unless a stop hook has a reason to go on."""
+        hook = self._agent.stop_hook
+        if hook is None:
+            return Ending("completed")
+        reason = await hook.on_stop(self._text, self._hook_blocks > 0)
+        if reason is None:
+            return Ending("completed")
+        if self._hook_blocks >= STOP_HOOK_LIMIT:
+            self._say_notice(f"Stop hooks blocked {STOP_HOOK_LIMIT} times in a row; the turn ends all the same.")
+            return Ending("completed")
+        self._hook_blocks += 1
+        self._add(reason)
+        return self._check_limits(step)
+
+    # -- what stands between steps
+
+    def _check_limits(self, step: Step) -> Ending | None:
+        """Whether something ends the turn although another request would follow."""
+        agent, executor = self._agent, step.executor
+        spec = agent.spec
+        tally = Tally(
+            hook_stop=executor is not None and executor.stop is not None and not executor.stopped_by_denial,
+            denied_stop=executor is not None and executor.stop is not None and executor.stopped_by_denial,
+            cost_usd=agent.ledger.total().cost_usd,
+            max_cost_usd=spec.max_cost_usd,
+            steps=self._steps,
+            max_steps=spec.max_steps,
+        )
+        found = endings(tally)
+        if not found:
+            return None
+        reason, also = found[0], found[1:]
+        message = (executor.stop or "") if executor is not None else ""
+        if reason == "max_steps" and spec.max_steps is not None:
+            agent.gear.voice.say(LimitReached, kind="max_steps", limit=spec.max_steps, count=self._steps)
+            message = f"Reached the limit of {spec.max_steps} turns (--max-turns); the work may be unfinished."
+        if reason == "max_budget" and spec.max_cost_usd is not None:
+            agent.gear.voice.say(LimitReached, kind="max_budget", limit=spec.max_cost_usd, count=tally.cost_usd)
+            message = f"Reached the budget of ${spec.max_cost_usd:g} (--max-budget-usd): spent ${tally.cost_usd:.4f}."
+        return Ending(reason, message, None, also)
+
+    def _deliver_letters(self) -> None:
+        for letter in self._agent.gear.inbox.drain():
+            message = User(self._agent.ids.message(), letter.content, "letter", letter.hidden)
+            self._agent.gear.transcript.add(message)
+            self._agent.gear.voice.say(UserAdded, message=message)
+
+    async def _shrink(self, card: ModelCard, *, force: bool) -> bool:
+        compactor, transcript = self._agent.compactor, self._agent.gear.transcript
+        if compactor is None:
+            return False
+        size = transcript.gauge.tokens()
+        shrunk = await compactor.before_step(transcript.messages, size, card, force=force)
+        if shrunk is None:
+            return False
+        transcript.replace(shrunk.messages)
+        return True
+
+    def _raise_output(self, card: ModelCard) -> None:
+        ceiling = max(card.output_ceiling, card.output_limit)
+        now = self._raised_output or self._agent.spec.max_output_tokens or card.output_limit
+        if ceiling > now:
+            self._raised_output = ceiling
+
+    def _account(self, step: Step) -> None:
+        reply = step.reply
+        if reply is None or reply.usage == Usage():
+            return
+        spend = self._agent.ledger.enter(step.card, reply.usage)
+        self._agent.gear.voice.say(
+            UsageReported,
+            model=step.card.name,
+            purpose=self._agent.spec.purpose,
+            usage=reply.usage,
+            cost_usd=spend.cost_usd,
+            total_cost_usd=self._agent.ledger.total().cost_usd,
+            context_tokens=self._agent.gear.transcript.gauge.tokens(),
+        )
+
+    def _add(self, text: str, *, source: Source = "loop", hidden: bool = False) -> None:
+        message = User(self._agent.ids.message(), (Text(text),), source, hidden)
+        self._agent.gear.transcript.add(message)
+        self._agent.gear.voice.say(UserAdded, message=message)
+
+    def _say_notice(self, text: str) -> None:
+        self._agent.gear.voice.say(Notice, level="warning", text=text)
+
+    # -- ends
+
+    def _close_step(self) -> None:
+        """The results of the step's calls take their place: one message after the reply."""
+        step, self._step = self._step, None
+        if step is None:
+            return
+        if step.executor is not None:
+            self._denials.extend(step.executor.denials)
+        results = step.results()
+        if results:
+            message = User(self._agent.ids.message(), results, "results")
+            self._agent.gear.transcript.add(message)
+
+    def _break_off(self) -> None:
+        step = self._step
+        if step is None:
+            self._during = self._during or "request"
+        else:
+            self._during = "request" if step.streaming else "tools"
+            step.break_off()
+            self._account(step)
+            self._close_step()
+        text = wording.INTERRUPTED_TOOLS if self._during == "tools" else wording.INTERRUPTED_REQUEST
+        if self._agent.gear.transcript.messages:
+            self._add(text)
+
+    def _finish(self, ending: Ending, seconds: float, before: Spend) -> TurnFinished:
+        agent = self._agent
+        total = agent.ledger.total()
+        agent.gear.transcript.turn_ended(ending.reason, self._steps, total.cost_usd)
+        finished = TurnFinished(
+            seq=agent.gear.voice.number(),
+            origin=agent.gear.voice.origin,
+            reason=ending.reason,
+            text=self._text if ending.reason == "completed" else "",
+            steps=self._steps,
+            spend=difference(total, before),
+            models=dict(agent.ledger.models),
+            total_cost_usd=total.cost_usd,
+            duration=seconds,
+            api_duration=self._api_seconds,
+            failure=ending.failure,
+            message=ending.message,
+            interrupted_during=self._during,
+            stop=self._stop,
+            also=ending.also,
+            prompt=self._prompt.id,
+            denials=tuple(self._denials),
+        )
+        agent.gear.voice.publish(finished)
+        return finished
+
+    async def _save_rest(self) -> None:
+        try:
+            await self._agent.gear.transcript.durable()
+        except SessionError as error:
+            self._agent.gear.voice.say(Notice, level="error", text=str(error))
