@@ -1,0 +1,195 @@
+"""A session: commands in, events out, one turn at a time."""
+
+import traceback
+from collections import deque
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from types import TracebackType
+from typing import Self
+
+import anyio
+from anyio.abc import TaskGroup
+
+from tugline.loop.agent import Agent
+from tugline.loop.inbox import Letter
+from tugline.loop.turn import Turn
+from tugline.protocol.blocks import Text
+from tugline.protocol.commands import Command, Interrupt, Prompt, PromptContent, Reply, SetMode, SetModel, Steer
+from tugline.protocol.errors import SessionError
+from tugline.protocol.events import Crashed, Event, ModeChanged, ModelChanged, SessionStarted, TurnFinished
+from tugline.protocol.ids import MessageId
+from tugline.protocol.messages import User
+from tugline.protocol.specs import Mode
+from tugline.runtime.bus import Bus, Subscription
+from tugline.runtime.questions import Questions
+
+
+class Session:
+    """One conversation. Enter it, send commands, hear events; leaving it ends what runs and closes the transcript."""
+
+    def __init__(
+        self,
+        agent: Agent,
+        bus: Bus,
+        questions: Questions,
+        *,
+        started: Callable[[], SessionStarted],
+        set_mode: Callable[[Mode], None],
+        resources: AsyncExitStack,
+    ) -> None:
+        self.agent = agent
+        self.bus = bus
+        self.questions = questions
+        self._started = started
+        self._set_mode = set_mode
+        self._resources = resources
+        self._prompts: deque[User] = deque()
+        self._awaited: dict[MessageId, list[anyio.Event]] = {}
+        self._endings: dict[MessageId, TurnFinished] = {}
+        self._wake = anyio.Event()
+        self._turn: Turn | None = None
+        self._tasks: TaskGroup | None = None
+        self._letters_start = True
+        self._closed = False
+
+    async def __aenter__(self) -> Self:
+        self._tasks = anyio.create_task_group()
+        await self._tasks.__aenter__()
+        self.bus.publish(self._started())
+        self._tasks.start_soon(self._serve)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._closed = True
+        assert self._tasks is not None
+        self._tasks.cancel_scope.cancel()
+        try:
+            await self._tasks.__aexit__(None, None, None)
+        finally:
+            with anyio.CancelScope(shield=True):
+                await self._resources.aclose()
+
+    # -- commands
+
+    def send(self, command: Command) -> None:
+        """Ask the session to do something; never waits. What comes of it is told as events."""
+        if self._closed:
+            raise SessionError("The session is closed.")
+        match command:
+            case Prompt(content, given):
+                self._prompts.append(User(given or self.agent.ids.message(), content))
+                self._wake.set()
+            case Steer(content):
+                self.agent.gear.inbox.put(Letter(content))
+                self._letters_start = True
+                self._wake.set()
+            case Interrupt():
+                self.interrupt()
+            case Reply(question, answer):
+                self.questions.answer(question, answer)
+            case SetMode(mode):
+                self._set_mode(mode)
+                self.agent.gear.voice.say(ModeChanged, mode=mode)
+            case SetModel(model):
+                before, self.agent.model = self.agent.model, model
+                self.agent.gear.voice.say(ModelChanged, before=before, after=model, reason="chosen")
+
+    def interrupt(self) -> bool:
+        """End the running turn, if there is one."""
+        if self._turn is None:
+            return False
+        self._turn.interrupt()
+        return True
+
+    @property
+    def busy(self) -> bool:
+        """Whether a turn runs or waits to run."""
+        return self._turn is not None or bool(self._prompts)
+
+    def subscribe(self, limit: int | None = None) -> Subscription:
+        """Hear every event from now on."""
+        return self.bus.subscribe() if limit is None else self.bus.subscribe(limit)
+
+    async def run(self, prompt: str | PromptContent) -> TurnFinished:
+        """Send a prompt and wait for the end of its turn. If the wait is cancelled, the turn is interrupted."""
+        content = (Text(prompt),) if isinstance(prompt, str) else prompt
+        message = self.agent.ids.message()
+        done = anyio.Event()
+        self._awaited.setdefault(message, []).append(done)
+        try:
+            self.send(Prompt(content, message))
+            await done.wait()
+            return self._endings[message]
+        except anyio.get_cancelled_exc_class():
+            self._withdraw(message)
+            raise
+        finally:
+            self._awaited.pop(message, None)
+            self._endings.pop(message, None)
+
+    def _withdraw(self, message: MessageId) -> None:
+        for prompt in self._prompts:
+            if prompt.id == message:
+                self._prompts.remove(prompt)
+                return
+        self.interrupt()
+
+    # -- turns
+
+    async def _serve(self) -> None:
+        while True:
+            if not self._prompts and not (self._letters_start and self.agent.gear.inbox):
+                self._wake = anyio.Event()
+                await self._wake.wait()
+                continue
+            prompt = self._prompts.popleft() if self._prompts else self._prompt_from_letters()
+            self._turn = Turn(self.agent, prompt)
+            try:
+                finished = await self._turn.run()
+            except Exception as error:  # frontend top: a defect ends the turn, not the session
+                finished = self._crash(prompt, error)
+            finally:
+                self._turn = None
+            # letters left behind by an interrupt or a limit wait for the next prompt
+            self._letters_start = finished.reason == "completed"
+            if prompt.id in self._awaited:
+                self._endings[prompt.id] = finished
+                for waiter in self._awaited[prompt.id]:
+                    waiter.set()
+
+    def _prompt_from_letters(self) -> User:
+        """Letters that nobody's prompt has taken along begin a turn of their own."""
+        first, *rest = self.agent.gear.inbox.drain()
+        for letter in rest:
+            self.agent.gear.inbox.put(letter)
+        return User(self.agent.ids.message(), first.content, "letter", first.hidden)
+
+    def _crash(self, prompt: User, error: Exception) -> TurnFinished:
+        voice = self.agent.gear.voice
+        text = f"{type(error).__name__}: {error}"[:2_000]
+        trace = "".join(traceback.format_exception(error))[-20_000:]
+        voice.say(Crashed, where="turn", error=text, traceback=trace)
+        total = self.agent.ledger.total()
+        finished = TurnFinished(
+            seq=voice.number(),
+            origin=voice.origin,
+            reason="failed",
+            text="",
+            steps=0,
+            spend=total,
+            models=dict(self.agent.ledger.models),
+            total_cost_usd=total.cost_usd,
+            duration=0.0,
+            api_duration=0.0,
+            message=f"A defect in tugline ended the turn: {text}. Run again with --debug for the traceback.",
+            prompt=prompt.id,
+        )
+        voice.publish(finished)
+        return finished
+
+
+def is_last(event: Event, prompt: MessageId) -> bool:
+    """Whether this event ends the turn of that prompt."""
+    return isinstance(event, TurnFinished) and event.prompt == prompt
