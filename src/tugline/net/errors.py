@@ -10,8 +10,8 @@ HttpErrorKind = Literal[
 class HttpError(Exception):
     """A request failed below the level of HTTP statuses. The text is one clear line and never holds a key.
 
-    `kind`: connect, dns, tls, proxy (could not reach the server), timeout, cut (ended early), protocol (not HTTP),
-    too_large (a cap was hit), redirect (to another origin; `location` says where to), invalid (a bad URL or header).
+    `kind`: connect, dns, tls, proxy (the server was not reached), timeout, cut (ended early), protocol (not proper
+    HTTP), too_large (a cap was hit), redirect (elsewhere; `location` says where to), invalid (a bad URL or header).
     """
 
     def __init__(self, kind: HttpErrorKind, message: str, *, location: str = "") -> None:
