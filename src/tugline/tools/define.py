@@ -56,7 +56,7 @@ class BuiltinTool(Generic[Input]):
 
     def parse(self, data: dict[str, Any]) -> Input:
         """The typed input, or `ToolError` that names the field and what was expected."""
-        parsed: Input = read_input(self.name, self.input, self.spec.input_schema, data)
+        parsed: Input = read_input(self.input, self.spec.input_schema, data)
         return parsed
 
     def footprint(self, data: Input) -> Footprint:
@@ -117,7 +117,7 @@ class FunctionTool:
 
     def parse(self, data: dict[str, Any]) -> Any:
         """The typed input: an object with one attribute per parameter."""
-        return read_input(self.name, self.input, self.spec.input_schema, data)
+        return read_input(self.input, self.spec.input_schema, data)
 
     def footprint(self, data: Any) -> Footprint:
         """As declared; one that declares nothing changes."""

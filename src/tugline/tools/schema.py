@@ -40,16 +40,16 @@ def input_schema(kind: type) -> dict[str, Any]:
     return plain
 
 
-def read_input(tool: str, kind: type, schema: Mapping[str, Any], data: Mapping[str, Any]) -> Any:
+def read_input(kind: type, schema: Mapping[str, Any], data: Mapping[str, Any]) -> Any:
     """What a model sent as `kind`, laxly converted ("3" is 3); `ToolError` names the field and what was expected."""
     properties: Mapping[str, Any] = schema.get("properties", {})
     unknown = [key for key in data if key not in properties]
     if unknown:
-        raise ToolError(f"{tool}: {_unknown_field(unknown[0], properties)}")
+        raise ToolError(_unknown_field(unknown[0], properties))
     try:
         return msgspec.convert(_unquote(data, properties), kind, strict=False, dec_hook=_foreign_value)
     except msgspec.ValidationError as error:
-        raise ToolError(f"{tool}: {_reworded(str(error), schema)}") from None
+        raise ToolError(_reworded(str(error), schema)) from None
 
 
 def closest(name: str, names: Sequence[str], limit: int = 3) -> list[str]:
