@@ -55,7 +55,10 @@ class Price(Struct, frozen=True):
 
 
 class ModelCard(Struct, frozen=True, kw_only=True):
-    """What is known of a model. The defaults are safe for an unknown one."""
+    """What is known of a model. The defaults are safe for an unknown one.
+
+    `adaptive_thinking`: it takes no budget for thinking, it decides itself. `efforts`: the efforts it can be asked for.
+    """
 
     name: str
     provider: str = ""
@@ -66,6 +69,8 @@ class ModelCard(Struct, frozen=True, kw_only=True):
     images: bool = True
     documents: bool = False
     thinking: bool = False
+    adaptive_thinking: bool = False
+    efforts: tuple[Effort, ...] = ()
     tools: bool = True
     text_calls: bool = False
     known: bool = True
