@@ -210,9 +210,9 @@ class Executor:
             return
         if not (self._reply_ended or self._gear.start_while_streaming):
             return
-        if not any(slot.stage in (Stage.PREPARING, Stage.READY, Stage.RUNNING) for slot in self._slots):
-            self._apply_changes()
         for index in schedule.preparable(self._slots, reply_ended=self._reply_ended):
+            if self._slots[index].footprint == Footprint.CHANGES:
+                self._apply_changes()
             self._slots[index].stage = Stage.PREPARING
             self._tasks.start_soon(self._live, self._calls[index])
         for index in schedule.runnable(self._slots, limit=self._gear.limit, reply_ended=self._reply_ended):
@@ -223,6 +223,8 @@ class Executor:
 
     async def _live(self, call: _Call) -> None:
         assert call.tool is not None
+        if call.result is not None:
+            return  # cancelled before it got a turn
         with anyio.CancelScope() as call.scope:
             verdict = await self._gear.gate.check(
                 call.use.id, call.tool, call.data, call.use.input, self._gear.state.now
@@ -240,9 +242,10 @@ class Executor:
     def _refuse(self, call: _Call, refused: Refused) -> None:
         if refused.denial:
             self.denials.append({"tool_name": call.use.name, "tool_use_id": call.use.id, "tool_input": call.use.input})
-        self._settle(call, refused.text, error=True, line="denied" if refused.denial else "invalid input")
+        call.slot.stage = Stage.DONE
         if refused.stop is not None:
-            self._stop(refused.stop, by_denial=refused.denial)
+            self._stop(refused.stop, call, by_denial=refused.denial)
+        self._settle(call, refused.text, error=True, line="denied" if refused.denial else "invalid input")
 
     async def _pass(self, call: _Call, tool: Tool, passed: Passed) -> None:
         call.given, call.data = passed.input, passed.data
@@ -266,6 +269,7 @@ class Executor:
         call.started = gear.clock.monotonic()
         gear.transcript.call_started(call.use.id, tool.name, self._reply)
         if call.slot.footprint == Footprint.CHANGES:
+            self._apply_changes()
             try:
                 await gear.transcript.durable()
             except SessionError as error:
@@ -283,7 +287,7 @@ class Executor:
         for words in after.context:
             gear.inbox.put(Letter((Text(wording.reminder(words)),)))
         if after.stop is not None:
-            self._stop(after.stop, by_denial=False)
+            self._stop(after.stop, call, by_denial=False)
         return result
 
     async def _outcome(self, call: _Call, tool: Tool, context: ToolContext) -> Result:
@@ -329,6 +333,8 @@ class Executor:
         shown = display or Display(line or _first_line(content))
         name = call.tool.name if call.tool else call.use.name
         gear.voice.say(CallFinished, call=call.use.id, tool=name, is_error=error, display=shown, duration=duration)
+        if call.slot.footprint == Footprint.CHANGES:
+            self._apply_changes()
         self._place()
         self._check_done()
         self._advance()
@@ -362,7 +368,8 @@ class Executor:
             self._all_done.set()
 
     def _apply_changes(self) -> None:
-        """Changes take effect in the order of the calls, once nothing runs beside them."""
+        """Changes take effect in the order of the calls, at a barrier or at the end: calls that run side by side all
+        see the same state, and no change is dropped."""
         changes: list[Change] = []
         for call in self._calls:
             if call.result is None:
@@ -386,13 +393,13 @@ class Executor:
             else:
                 self._settle_sibling(call)
 
-    def _stop(self, reason: str, *, by_denial: bool) -> None:
+    def _stop(self, reason: str, by: _Call, *, by_denial: bool) -> None:
         """The turn is to end after this reply: what has not begun is not begun."""
         self.stop = reason
         self.stopped_by_denial = by_denial
         self._halted = True
         for call in self._calls:
-            if call.result is not None or call.slot.stage == Stage.RUNNING:
+            if call is by or call.result is not None or call.slot.stage == Stage.RUNNING:
                 continue
             if call.scope is not None:
                 call.cancelled_as = "stop"
