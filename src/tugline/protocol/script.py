@@ -100,11 +100,14 @@ class Garbage(Struct, frozen=True):
     text: str
 
 
-class Cut(Struct, frozen=True, omit_defaults=True):
-    """The stream breaks: its body ends early (`end`), the connection is reset (`drop`), or nothing more comes
-    (`hang`). Here, or in a step's `cut` after so many events or bytes of the body."""
+CutKind = Literal["end", "close", "drop", "hang"]
 
-    how: Literal["end", "drop", "hang"] = "end"
+
+class Cut(Struct, frozen=True, omit_defaults=True):
+    """The stream breaks: its body ends early (`end`), the connection is closed in the middle of the body (`close`) or
+    reset (`drop`), or nothing more comes (`hang`). Here, or in a step's `cut` after so many events or bytes."""
+
+    how: CutKind = "end"
     events: int | None = None
     bytes: int | None = None
 

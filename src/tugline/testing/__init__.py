@@ -27,12 +27,15 @@ from tugline.testing.builders import (
 )
 from tugline.testing.engine import ScriptMismatch
 from tugline.testing.fakes import FakeClock, SequentialIds
+from tugline.testing.model_server import ModelServer
 from tugline.testing.provider import ScriptedProvider
+from tugline.testing.reading import load_script, parse_script
 
 __all__ = [
     "FakeClock",
     "Lane",
     "Match",
+    "ModelServer",
     "Pattern",
     "SayCall",
     "Script",
@@ -50,7 +53,9 @@ __all__ = [
     "gate",
     "hang",
     "lane",
+    "load_script",
     "opaque",
+    "parse_script",
     "pause",
     "ping",
     "raw_call",

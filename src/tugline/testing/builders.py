@@ -5,6 +5,7 @@ from typing import Any
 
 from tugline.protocol.script import (
     Cut,
+    CutKind,
     ErrorEvent,
     Garbage,
     Gate,
@@ -69,9 +70,9 @@ def garbage(words: str) -> Garbage:
     return Garbage(words)
 
 
-def cut() -> Cut:
-    """End the body here, without a proper end of the reply."""
-    return Cut("end")
+def cut(how: CutKind = "end", *, events: int | None = None, bytes: int | None = None) -> Cut:  # noqa: A002
+    """Break the stream, here or (as a step's `cut`) after so many events or bytes; see `Cut`."""
+    return Cut(how, events, bytes)
 
 
 def drop() -> Cut:

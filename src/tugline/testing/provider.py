@@ -139,7 +139,9 @@ class ScriptedProvider:
             case Cut(how="hang"):
                 await sleep_forever()
             case Cut(how=how):
-                raise broken("the connection was reset" if how == "drop" else "the stream ended before the reply did")
+                raise broken(
+                    "the connection was closed" if how in ("close", "drop") else "the stream ended before the reply did"
+                )
             case Garbage():
                 raise broken("the stream holds something that is no event")
             case ErrorEvent(type=kind, message=message):
