@@ -16,10 +16,11 @@ from tugline.loop.turn import Turn
 from tugline.protocol.blocks import Text
 from tugline.protocol.commands import Command, Interrupt, Prompt, PromptContent, Reply, SetMode, SetModel, Steer
 from tugline.protocol.errors import SessionError
-from tugline.protocol.events import Crashed, Event, ModeChanged, ModelChanged, SessionStarted, TurnFinished
+from tugline.protocol.events import Crashed, ModeChanged, ModelChanged, SessionStarted, TurnFinished
 from tugline.protocol.ids import MessageId
 from tugline.protocol.messages import User
 from tugline.protocol.specs import Mode
+from tugline.runtime.attendant import Attendant, InquiryCallback, PermissionCallback
 from tugline.runtime.bus import Bus, Subscription
 from tugline.runtime.questions import Questions
 
@@ -48,6 +49,7 @@ class Session:
         self._endings: dict[MessageId, TurnFinished] = {}
         self._wake = anyio.Event()
         self._turn: Turn | None = None
+        self._current: MessageId | None = None
         self._tasks: TaskGroup | None = None
         self._letters_start = True
         self._closed = False
@@ -70,6 +72,15 @@ class Session:
         finally:
             with anyio.CancelScope(shield=True):
                 await self._resources.aclose()
+
+    def attend(self, *, permission: PermissionCallback | None, inquiry: InquiryCallback | None) -> None:
+        """Let these callbacks answer what is asked."""
+        assert self._tasks is not None, "attend() comes after entering the session"
+        attendant = Attendant(
+            self.questions, self.agent.gear.voice, self._tasks, permission=permission, inquiry=inquiry
+        )
+        self.bus.attach(attendant.hear)
+        self.questions.attended = True
 
     # -- commands
 
@@ -114,27 +125,34 @@ class Session:
 
     async def run(self, prompt: str | PromptContent) -> TurnFinished:
         """Send a prompt and wait for the end of its turn. If the wait is cancelled, the turn is interrupted."""
-        content = (Text(prompt),) if isinstance(prompt, str) else prompt
         message = self.agent.ids.message()
         done = anyio.Event()
         self._awaited.setdefault(message, []).append(done)
         try:
-            self.send(Prompt(content, message))
+            self.send(Prompt(as_content(prompt), message))
             await done.wait()
             return self._endings[message]
         except anyio.get_cancelled_exc_class():
-            self._withdraw(message)
+            self.withdraw(message)
             raise
         finally:
             self._awaited.pop(message, None)
             self._endings.pop(message, None)
 
-    def _withdraw(self, message: MessageId) -> None:
-        for prompt in self._prompts:
-            if prompt.id == message:
-                self._prompts.remove(prompt)
+    def prompt(self, prompt: str | PromptContent) -> MessageId:
+        """Send a prompt; returns the id that its `TurnFinished` will carry."""
+        message = self.agent.ids.message()
+        self.send(Prompt(as_content(prompt), message))
+        return message
+
+    def withdraw(self, message: MessageId) -> None:
+        """Take a prompt back: it is not begun, or its turn is interrupted."""
+        for waiting in self._prompts:
+            if waiting.id == message:
+                self._prompts.remove(waiting)
                 return
-        self.interrupt()
+        if self._current == message:
+            self.interrupt()
 
     # -- turns
 
@@ -145,13 +163,13 @@ class Session:
                 await self._wake.wait()
                 continue
             prompt = self._prompts.popleft() if self._prompts else self._prompt_from_letters()
-            self._turn = Turn(self.agent, prompt)
+            self._turn, self._current = Turn(self.agent, prompt), prompt.id
             try:
                 finished = await self._turn.run()
             except Exception as error:  # frontend top: a defect ends the turn, not the session
                 finished = self._crash(prompt, error)
             finally:
-                self._turn = None
+                self._turn = self._current = None
             # letters left behind by an interrupt or a limit wait for the next prompt
             self._letters_start = finished.reason == "completed"
             if prompt.id in self._awaited:
@@ -190,6 +208,6 @@ class Session:
         return finished
 
 
-def is_last(event: Event, prompt: MessageId) -> bool:
-    """Whether this event ends the turn of that prompt."""
-    return isinstance(event, TurnFinished) and event.prompt == prompt
+def as_content(prompt: str | PromptContent) -> PromptContent:
+    """A prompt as blocks."""
+    return (Text(prompt),) if isinstance(prompt, str) else prompt

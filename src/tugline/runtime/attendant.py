@@ -1,0 +1,94 @@
+"""Answers a session's questions by callbacks: the library's way of being in front of it."""
+
+import inspect
+import traceback
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import anyio
+from anyio.abc import TaskGroup
+
+from tugline.loop.voice import Voice
+from tugline.protocol.events import Crashed, Event, InquiryAsked, PermissionAsked, QuestionClosed
+from tugline.protocol.ids import QuestionId
+from tugline.protocol.permissions import (
+    Allow,
+    Answer,
+    Deny,
+    InquiryAnswer,
+    PermissionAnswer,
+    PermissionQuestion,
+    UserQuestion,
+)
+from tugline.runtime.questions import Questions
+
+PermissionCallback = Callable[[PermissionQuestion], "PermissionAnswer | bool | Awaitable[PermissionAnswer | bool]"]
+"""Says whether a call may run: `Allow`, `Deny`, or plain true and false. May be async."""
+InquiryCallback = Callable[[UserQuestion], "InquiryAnswer | Awaitable[InquiryAnswer]"]
+"""Answers the model's questions. May be async."""
+
+
+class Attendant:
+    """Runs the callback of each question beside the session; one that fails or answers nonsense is a denial."""
+
+    def __init__(
+        self,
+        questions: Questions,
+        voice: Voice,
+        tasks: TaskGroup,
+        *,
+        permission: PermissionCallback | None,
+        inquiry: InquiryCallback | None,
+    ) -> None:
+        self._questions = questions
+        self._voice = voice
+        self._tasks = tasks
+        self._permission = permission
+        self._inquiry = inquiry
+        self._running: dict[QuestionId, anyio.CancelScope] = {}
+
+    def hear(self, event: Event) -> None:
+        """Take note of a question, or of its end."""
+        match event:
+            case PermissionAsked(question=question):
+                self._tasks.start_soon(self._answer, question, self._decide)
+            case InquiryAsked(question=question):
+                self._tasks.start_soon(self._answer, question, self._respond)
+            case QuestionClosed(question=identity):
+                scope = self._running.pop(identity, None)
+                if scope is not None:
+                    scope.cancel()
+            case _:
+                pass
+
+    async def _answer(self, question: Any, respond: Callable[[Any], Awaitable[Answer]]) -> None:
+        with anyio.CancelScope() as scope:
+            self._running[question.id] = scope
+            answer = await respond(question)
+            self._running.pop(question.id, None)
+            self._questions.answer(question.id, answer)
+
+    async def _decide(self, question: PermissionQuestion) -> Answer:
+        if self._permission is None:
+            return Deny("there is nobody to ask")
+        answer = await self._call(self._permission, question, "permission callback")
+        if isinstance(answer, bool):
+            return Allow() if answer else Deny()
+        if isinstance(answer, Allow | Deny):
+            return answer
+        return Deny("the permission callback did not answer")
+
+    async def _respond(self, question: UserQuestion) -> Answer:
+        if self._inquiry is None:
+            return InquiryAnswer(declined=True)
+        answer = await self._call(self._inquiry, question, "inquiry callback")
+        return answer if isinstance(answer, InquiryAnswer) else InquiryAnswer(declined=True)
+
+    async def _call(self, callback: Callable[[Any], Any], question: Any, name: str) -> Any:
+        try:
+            answer = callback(question)
+            return await answer if inspect.isawaitable(answer) else answer
+        except Exception as error:  # hook boundary: a callback of the user's must not end the session
+            trace = "".join(traceback.format_exception(error))[-20_000:]
+            self._voice.say(Crashed, where=name, error=f"{type(error).__name__}: {error}", traceback=trace)
+            return None
