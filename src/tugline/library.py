@@ -1,0 +1,175 @@
+"""The library: `Session` and `query`, over `app.open_session`."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from types import TracebackType
+from typing import Any, Self
+
+import msgspec
+
+from tugline.app import Options, open_session
+from tugline.protocol.commands import Command, Interrupt, PromptContent, SetMode, SetModel, Steer
+from tugline.protocol.errors import SessionError, UsageError
+from tugline.protocol.events import Event, TurnFinished
+from tugline.protocol.ids import MessageId
+from tugline.protocol.specs import Mode
+from tugline.runtime import session as runtime
+from tugline.runtime.attendant import InquiryCallback, PermissionCallback
+from tugline.runtime.bus import Subscription
+from tugline.runtime.session import as_content
+
+
+class Session:
+    """A conversation with an agent.
+
+    Enter it with `async with`. `run` sends a prompt and gives the result; `stream` gives the events of one prompt;
+    `events` hears everything. The options are those of `app.Options`; `permission` and `inquiry` answer questions.
+    Sessions of one process do not see each other.
+    """
+
+    def __init__(
+        self,
+        *,
+        permission: PermissionCallback | None = None,
+        inquiry: InquiryCallback | None = None,
+        **options: Any,
+    ) -> None:
+        self.options = make_options(options)
+        self._permission = permission
+        self._inquiry = inquiry
+        self._inside: runtime.Session | None = None
+        self._entered: Any = None
+
+    async def __aenter__(self) -> Self:
+        self._entered = open_session(self.options)
+        inside = await self._entered.__aenter__()
+        if self._permission is not None or self._inquiry is not None:
+            inside.attend(permission=self._permission, inquiry=self._inquiry)
+        self._inside = inside
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._inside = None
+        await self._entered.__aexit__(kind, error, trace)
+
+    @property
+    def inside(self) -> runtime.Session:
+        """The running session, for frontends."""
+        if self._inside is None:
+            raise SessionError("The session is not open: use it inside `async with`.")
+        return self._inside
+
+    async def run(self, prompt: str | PromptContent) -> TurnFinished:
+        """Send a prompt and wait until its turn is at rest."""
+        return await self.inside.run(prompt)
+
+    @asynccontextmanager
+    async def stream(self, prompt: str | PromptContent) -> AsyncIterator[AsyncIterator[Event]]:
+        """Send a prompt and iterate the session's events up to its `TurnFinished`. Leaving early interrupts it."""
+        inside = self.inside
+        events = inside.subscribe()
+        message = inside.prompt(prompt)
+        until = TurnEvents(events, message)
+        try:
+            yield until
+        finally:
+            if not until.finished:
+                inside.withdraw(message)
+            events.close()
+
+    def events(self) -> Subscription:
+        """Every event from now on; close it when done."""
+        return self.inside.subscribe()
+
+    def send(self, command: Command) -> None:
+        """Ask for something; what comes of it is told as events."""
+        self.inside.send(command)
+
+    def steer(self, words: str | PromptContent) -> None:
+        """Tell the running turn something before its next request; begins a turn where none runs."""
+        self.inside.send(Steer(as_content(words)))
+
+    def interrupt(self) -> None:
+        """End the running turn; the conversation goes on."""
+        self.inside.send(Interrupt())
+
+    def set_mode(self, mode: Mode) -> None:
+        """Change the permission mode, also for the running turn."""
+        self.inside.send(SetMode(mode))
+
+    def set_model(self, model: str) -> None:
+        """Use this model from the next request on."""
+        self.inside.send(SetModel(model))
+
+
+class TurnEvents:
+    """The events up to the end of one prompt's turn."""
+
+    def __init__(self, events: Subscription, prompt: MessageId) -> None:
+        self.finished = False
+        self._events = events
+        self._prompt = prompt
+
+    def __aiter__(self) -> AsyncIterator[Event]:
+        return self
+
+    async def __anext__(self) -> Event:
+        if self.finished:
+            raise StopAsyncIteration
+        event = await self._events.__anext__()
+        if isinstance(event, TurnFinished) and event.prompt == self._prompt:
+            self.finished = True
+        return event
+
+
+async def query(prompt: str | PromptContent, **options: Any) -> AsyncIterator[Event]:
+    """One prompt in a session of its own, as events up to its `TurnFinished`; the options are those of `Session`.
+
+    One task owns the session; leaving the loop early interrupts the turn and cleans up.
+    """
+    opened: asyncio.Future[TurnEvents] = asyncio.get_running_loop().create_future()
+    over = asyncio.Event()
+    owner = asyncio.create_task(_own(prompt, options, opened, over), name="tugline.query")
+    try:
+        events = await opened
+        async for event in events:
+            yield event
+    finally:
+        over.set()
+        if not opened.done():
+            owner.cancel()
+        await asyncio.wait([owner])
+        if not owner.cancelled() and owner.exception() is not None and opened.exception() is not owner.exception():
+            await owner
+
+
+async def _own(
+    prompt: str | PromptContent, options: dict[str, Any], opened: "asyncio.Future[TurnEvents]", over: asyncio.Event
+) -> None:
+    try:
+        async with Session(**options) as session, session.stream(prompt) as events:
+            assert isinstance(events, TurnEvents)
+            opened.set_result(events)
+            await over.wait()
+    except Exception as error:
+        if opened.done():
+            raise
+        opened.set_exception(error)
+
+
+def make_options(given: dict[str, Any]) -> Options:
+    """`Options` from keywords; raises `UsageError` that names the nearest right one for an unknown word."""
+    known = Options.__struct_fields__
+    for name, value in given.items():
+        if name not in known:
+            from difflib import get_close_matches  # noqa: PLC0415  imported here: start-up cost
+
+            near = get_close_matches(name, known, 1)
+            hint = f" Did you mean {near[0]}?" if near else ""
+            raise UsageError(f"There is no option {name}.{hint}")
+        if isinstance(value, list):
+            given[name] = tuple(value)
+    return msgspec.structs.replace(Options(), **given)
