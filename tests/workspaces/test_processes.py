@@ -6,6 +6,7 @@ import os
 import resource
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -177,6 +178,24 @@ async def test_a_stopped_process_is_ended(tmp_path: Path) -> None:
         start = time.monotonic()
     assert time.monotonic() - start < 1
     assert not alive(process.pid)
+
+
+async def test_orphans_that_become_our_children_are_reaped(tmp_path: Path) -> None:
+    program = (
+        "import asyncio, ctypes, os, sys\n"
+        "from pathlib import Path\n"
+        "from tugline.workspaces.processes import run_process\n"
+        "ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)\n"
+        "async def main():\n"
+        "    for script in ('sleep 100 & setsid sleep 100 &', '(sleep 0.01 &); sleep 0.1'):\n"
+        "        async with run_process(['bash', '-c', script], cwd='.', env=dict(os.environ)) as process:\n"
+        "            await process.wait()\n"
+        "    children = Path(f'/proc/self/task/{os.getpid()}/children').read_text()\n"
+        "    print('children:', children.split())\n"
+        "asyncio.run(main())\n"
+    )
+    end, output = await shell(f'exec "{sys.executable}" -c "{program}"', tmp_path, timeout=20)
+    assert (end.status, output.head) == (0, "children: []\n")
 
 
 async def test_another_process_of_ours_is_left_alone(tmp_path: Path) -> None:

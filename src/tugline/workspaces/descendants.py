@@ -3,6 +3,8 @@
 import os
 import signal
 from collections.abc import Iterable
+from contextlib import suppress
+from typing import NamedTuple
 
 MARK = "TUGLINE_LINEAGE"
 """The environment variable by which a daemon is still known to be a call's."""
@@ -10,20 +12,79 @@ MARK = "TUGLINE_LINEAGE"
 _FEW = 256
 
 
-def find_descendants(leader: int, mark: str) -> list[int]:
-    """The living processes that `leader` started, directly or not, and that still run; without `leader` itself.
+class Descendants:
+    """What one process started, directly or not, without that process itself.
 
     Reads `/proc`; elsewhere nothing is found, and the process group has to do.
     """
-    return [pid for pid in _younger(leader) if _belongs(pid, leader, mark)]
+
+    def __init__(self, leader: int, mark: str) -> None:
+        self._leader = leader
+        self._mark = mark.encode()
+        self._known: set[int] = set()
+
+    def alive(self) -> list[int]:
+        """Those that still run."""
+        found = [pid for pid in _younger(self._leader) if self._is_one(pid)]
+        self._known.update(found)
+        return found
+
+    def signal(self, signum: int) -> None:
+        """Send a signal to all of them."""
+        for pid in self.alive():
+            self._signal(pid, signum)
+
+    def reap(self) -> None:
+        """Where orphans become our children (the first process of a container, a subreaper), let none stay a zombie."""
+        for pid in _younger(self._leader):
+            stat = _stat(pid)
+            if stat is None or stat.state != b"Z" or stat.parent != os.getpid():
+                continue
+            if pid in self._known or stat.session == self._leader:
+                with suppress(ChildProcessError):
+                    os.waitpid(pid, os.WNOHANG)
+
+    def _is_one(self, pid: int) -> bool:
+        stat = _stat(pid)
+        if stat is None or stat.state in (b"Z", b"X"):
+            return False
+        if self._leader in (stat.group, stat.session):
+            return True
+        try:
+            with open(f"/proc/{pid}/environ", "rb") as file:
+                return self._mark in file.read()
+        except OSError:
+            return False
+
+    def _signal(self, pid: int, signum: int) -> None:
+        """Through a descriptor, and looked at once more: the id may have become another process's."""
+        try:
+            handle = os.pidfd_open(pid)
+        except (OSError, AttributeError):
+            return
+        try:
+            if self._is_one(pid):
+                signal.pidfd_send_signal(handle, signum)
+        except OSError:
+            pass
+        finally:
+            os.close(handle)
 
 
-def signal_descendants(leader: int, mark: str, signum: int) -> bool:
-    """Send a signal to all of them; says whether there were any."""
-    found = find_descendants(leader, mark)
-    for pid in found:
-        _signal(pid, leader, mark, signum)
-    return bool(found)
+class _Stat(NamedTuple):
+    state: bytes
+    parent: int
+    group: int
+    session: int
+
+
+def _stat(pid: int) -> _Stat | None:
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            fields = file.read().rpartition(b")")[2].split(None, 4)
+        return _Stat(fields[0], int(fields[1]), int(fields[2]), int(fields[3]))
+    except (OSError, ValueError, IndexError):
+        return None
 
 
 def _younger(leader: int) -> Iterable[int]:
@@ -43,35 +104,3 @@ def _younger(leader: int) -> Iterable[int]:
         return [pid for pid in listed if leader < pid <= newest]
     # The ids began anew since.
     return [pid for pid in listed if pid > leader or pid <= newest]
-
-
-def _belongs(pid: int, leader: int, mark: str) -> bool:
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            fields = file.read().rpartition(b")")[2].split()
-    except OSError:
-        return False
-    if len(fields) < 4 or fields[0] in b"ZX":
-        return False
-    if leader in (int(fields[2]), int(fields[3])):
-        return True
-    try:
-        with open(f"/proc/{pid}/environ", "rb") as file:
-            return mark.encode() in file.read()
-    except OSError:
-        return False
-
-
-def _signal(pid: int, leader: int, mark: str, signum: int) -> None:
-    """Through a descriptor, and looked at once more: the id may have become another process's."""
-    try:
-        handle = os.pidfd_open(pid)
-    except (OSError, AttributeError):
-        return
-    try:
-        if _belongs(pid, leader, mark):
-            signal.pidfd_send_signal(handle, signum)
-    except OSError:
-        pass
-    finally:
-        os.close(handle)

@@ -14,7 +14,7 @@ import anyio
 
 from tugline.ports import Output, Process, ProcessEnd, WorkspaceError
 from tugline.workspaces.capture import Capture
-from tugline.workspaces.descendants import MARK, find_descendants, signal_descendants
+from tugline.workspaces.descendants import MARK, Descendants
 
 REPORT = "TUGLINE_REPORT"
 """Where a process finds the number of the descriptor for its report."""
@@ -72,10 +72,12 @@ class _Running:
         self._on_output = on_output
         self._told = 0.0
         self._loop = asyncio.get_running_loop()
+        self._started = Descendants(0, mark)
         self._child: subprocess.Popen[bytes] | None = None
         self._pipe = self._pidfd = self._report_pipe = -1
         self._report = bytearray()
         self._status: int | None = None
+        self._exited_at = 0.0
         self._exited = anyio.Event()
         self._drained = anyio.Event()
         self._timed_out = self._flooded = False
@@ -120,6 +122,7 @@ class _Running:
             for descriptor in theirs:
                 os.close(descriptor)
         self.pid = self._child.pid
+        self._started = Descendants(self.pid, self._mark)
         self._listen()
 
     def _listen(self) -> None:
@@ -189,7 +192,7 @@ class _Running:
         status = self._peek()
         if status is None:
             return
-        self._status = status
+        self._status, self._exited_at = status, self._loop.time()
         self._pidfd = self._unwatch(self._pidfd)
         # Nobody but the process itself writes the report: all of it is there now.
         while self._report_pipe >= 0 and len(self._report) < _REPORT_LIMIT:
@@ -229,7 +232,7 @@ class _Running:
         """Until it has ended and its output is read; at most half a second longer than its exit."""
         await self._exited.wait()
         if not self._drained.is_set():
-            with anyio.move_on_after(PIPE_GRACE):
+            with anyio.move_on_after(self._exited_at + PIPE_GRACE - self._loop.time()):
                 await self._drained.wait()
         self._settle()
         return ProcessEnd(
@@ -265,20 +268,22 @@ class _Running:
     def _send(self, signum: int) -> None:
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, signum)
-        signal_descendants(self.pid, self._mark, signum)
+        self._started.signal(signum)
 
     async def close(self) -> None:
         """End whatever is left of it and tidy up, whether or not the caller was cancelled."""
         try:
-            if self._child is not None and self._remains():
-                with anyio.CancelScope(shield=True):
-                    self._terminate()
-                    await self._gone()
+            if self._child is not None:
+                if self._remains():
+                    with anyio.CancelScope(shield=True):
+                        self._terminate()
+                        await self._gone()
+                self._started.reap()
         finally:
             self._release()
 
     def _remains(self) -> bool:
-        return self._status is None or bool(find_descendants(self.pid, self._mark))
+        return self._status is None or bool(self._started.alive())
 
     async def _gone(self) -> None:
         """Until nothing is left; what even KILL does not end in time (a hung disk) is given up."""
