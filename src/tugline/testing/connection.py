@@ -32,6 +32,30 @@ class Received(Struct, frozen=True, eq=False):
             return None
 
 
+class Connections:
+    """The connections that are open."""
+
+    def __init__(self) -> None:
+        self.open: set[Connection] = set()
+        self._none = asyncio.Event()
+        self._none.set()
+
+    def add(self, connection: "Connection") -> None:
+        """One more."""
+        self.open.add(connection)
+        self._none.clear()
+
+    def remove(self, connection: "Connection") -> None:
+        """One less."""
+        self.open.discard(connection)
+        if not self.open:
+            self._none.set()
+
+    async def none(self) -> None:
+        """Until none is open."""
+        await self._none.wait()
+
+
 class ClientGone(Exception):
     """The client closed the connection."""
 
@@ -45,9 +69,9 @@ class Connection(asyncio.Protocol):
     The task is cancelled when the client goes away.
     """
 
-    def __init__(self, serve: Serve, open_connections: "set[Connection]") -> None:
+    def __init__(self, serve: Serve, connections: Connections) -> None:
         self._serve = serve
-        self._open = open_connections
+        self._connections = connections
         self._parser = httptools.HttpRequestParser(self)
         self._waiting: deque[tuple[Received, bool]] = deque()
         self._task: asyncio.Task[None] | None = None
@@ -65,12 +89,12 @@ class Connection(asyncio.Protocol):
         """Begin."""
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
-        self._open.add(self)
+        self._connections.add(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The client is gone, or we closed: whoever still answers is cancelled."""
         self._transport = None
-        self._open.discard(self)
+        self._connections.remove(self)
         self._writable.set()
         if self._task is not None:
             self._task.cancel()

@@ -12,7 +12,7 @@ import msgspec
 from tugline.protocol import codec
 from tugline.protocol.errors import UsageError
 from tugline.protocol.script import HttpError, Script, Step
-from tugline.testing.connection import Connection, Received
+from tugline.testing.connection import Connection, Connections, Received
 from tugline.testing.dialects import Dialect, Json
 from tugline.testing.engine import Engine, Taken, UnexpectedRequest, error_kind
 from tugline.testing.perform import perform
@@ -58,7 +58,7 @@ class ModelServer:
         self._kept_bytes = 0
         self._count = 0
         self._caches: dict[str, PromptCache] = {}
-        self._connections: set[Connection] = set()
+        self._connections = Connections()
         self._server: asyncio.Server | None = None
         self._dialects: dict[str, Dialect] = {
             "/v1/messages": Messages(),
@@ -95,7 +95,7 @@ class ModelServer:
     @property
     def connections(self) -> int:
         """Connections that are open now."""
-        return len(self._connections)
+        return len(self._connections.open)
 
     def open(self, *gates: str) -> None:
         """Open these gates."""
@@ -104,6 +104,10 @@ class ModelServer:
     async def reached(self, gate: str, count: int = 1) -> None:
         """Until `count` replies in all have come to this gate."""
         await self._engine.gates.reached(gate, count)
+
+    async def disconnected(self) -> None:
+        """Until no client is connected."""
+        await self._connections.none()
 
     def check(self) -> None:
         """Raise `ScriptMismatch` unless all went as scripted."""
@@ -135,12 +139,12 @@ class ModelServer:
     ) -> None:
         assert self._server is not None
         self._server.close()
-        connections = tuple(self._connections)
+        connections = tuple(self._connections.open)
         for connection in connections:
             connection.reset()
         for connection in connections:
             await connection.ended()
-        await asyncio.sleep(0)
+        await self._connections.none()
         await self._server.wait_closed()
         if kind is None and not self._lenient:
             self.check()

@@ -21,7 +21,8 @@ from tugline.testing.view import Said, SeenResult, View, content_text, view_of
 
 _NAMES = (
     "model messages max_tokens system tools tool_choice metadata stop_sequences stream temperature top_k top_p thinking"
-    " service_tier container mcp_servers context_management output_config output_format cache_control inference_geo speed"
+    " service_tier container mcp_servers context_management output_config output_format cache_control inference_geo"
+    " speed"
 )
 FIELDS = frozenset(_NAMES.split())
 PING = b'event: ping\ndata: {"type": "ping"}\n\n'
