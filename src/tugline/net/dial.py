@@ -215,5 +215,5 @@ async def _tunnel(wire: Wire, url: Url, proxy: Url) -> None:
     if status == "407":
         raise HttpError("proxy", f"the proxy {proxy.origin} asks for a user and password, or refuses the ones it got")
     if status != "200" or not head.endswith(b"\r\n\r\n"):
-        reason = f"answered {status}" if status.isdigit() else "gave no proper answer"
+        reason = f"answered {status}" if status.isdigit() and status != "200" else "gave no proper answer"
         raise HttpError("proxy", f"the proxy {proxy.origin} {reason} when asked for a tunnel to {url.host}")

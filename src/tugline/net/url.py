@@ -67,7 +67,11 @@ def parse_url(text: str, *, schemes: tuple[str, ...] = ("http", "https")) -> Url
 
 def join_url(base: Url, location: str) -> Url:
     """Where a `Location` header leads to."""
-    return parse_url(urljoin(base.origin + base.target, location.strip()))
+    try:
+        text = urljoin(base.origin + base.target, location.strip())
+    except ValueError:
+        raise HttpError("invalid", "the URL cannot be understood: its host or port is malformed") from None
+    return parse_url(text)
 
 
 def _ascii_host(host: str) -> str:
