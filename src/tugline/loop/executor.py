@@ -16,7 +16,7 @@ from tugline.loop import results
 from tugline.loop.inbox import Inbox, Letter
 from tugline.loop.transcript import Transcript
 from tugline.loop.voice import Voice
-from tugline.ports import Clock, HookAfter, Spill, Tool, ToolContext, Workspace
+from tugline.ports import Clock, HookAfter, Spill, Tool, ToolContext, Workspace, WorkspaceError
 from tugline.protocol.blocks import Text, ToolResult, ToolUse
 from tugline.protocol.errors import SessionError, ToolError
 from tugline.protocol.events import CallFinished, CallProgress, CallStarted, Crashed, ResultAdded
@@ -226,9 +226,7 @@ class Executor:
         if call.result is not None:
             return  # cancelled before it got a turn
         with anyio.CancelScope() as call.scope:
-            verdict = await self._gear.gate.check(
-                call.use.id, call.tool, call.data, call.use.input, self._gear.state.now
-            )
+            verdict = await self._check(call, call.tool)
             if isinstance(verdict, Refused):
                 self._refuse(call, verdict)
             else:
@@ -238,6 +236,15 @@ class Executor:
         elif call.cancelled_as == "stop":
             self._settle_interrupted(call)
         self._advance()
+
+    async def _check(self, call: _Call, tool: Tool) -> Passed | Refused:
+        try:
+            return await self._gear.gate.check(call.use.id, tool, call.data, call.use.input, self._gear.state.now)
+        except WorkspaceError as error:
+            return Refused(wording.invalid_input(tool.name, str(error)), denial=False)
+        except Exception as error:  # tool and hook boundary: who cannot be judged is not run
+            self._report_crash(tool, error)
+            return Refused(wording.crashed(tool.name, type(error).__name__), denial=False)
 
     def _refuse(self, call: _Call, refused: Refused) -> None:
         if refused.denial:
