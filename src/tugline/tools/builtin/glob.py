@@ -1,0 +1,79 @@
+"""Glob: files by name, the newest first."""
+
+import os.path
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from tugline.ports import ToolContext
+from tugline.protocol.errors import ToolError
+from tugline.protocol.specs import Display, Footprint, PathSubject, Result, Subject
+from tugline.tools.define import BuiltinTool, cut_line
+from tugline.tools.files import locate, missing, plain_errors, shown_path
+from tugline.tools.globs import expand_braces, matcher, split_base
+from tugline.tools.search import SECONDS, Query, names, quoted, search
+
+LIMIT = 200
+"""Files that are named."""
+
+
+class GlobInput(Struct, frozen=True, forbid_unknown_fields=True):
+    """What Glob takes."""
+
+    pattern: Annotated[str, Meta(description='The glob, such as "**/*.py" or "src/**/*.{ts,tsx}"')]
+    path: Annotated[str | None, Meta(description="The folder to look in; the working directory if left out")] = None
+
+
+class Glob(BuiltinTool[GlobInput]):
+    """Finds files by name."""
+
+    name = "Glob"
+    input = GlobInput
+
+    def footprint(self, data: GlobInput) -> Footprint:
+        """It reads."""
+        return Footprint.READS
+
+    def subjects(self, data: GlobInput) -> tuple[Subject, ...]:
+        """The folder that is looked through."""
+        return (PathSubject(_base(data)),)
+
+    def title(self, data: GlobInput) -> str:
+        """The glob, and where."""
+        return cut_line(f"Glob {data.pattern}" + (f" in {data.path}" if data.path else ""))
+
+    async def run(self, data: GlobInput, context: ToolContext) -> Result:
+        """Find them."""
+        if not data.pattern.strip():
+            raise ToolError("The pattern is empty.")
+        rest = split_base(data.pattern)[1] or "*"
+        place = locate(_base(data), context)
+        with plain_errors():
+            stat = await context.workspace.stat(place.name)
+        if stat is None:
+            raise await missing(place, context, "folder")
+        if stat.kind != "folder":
+            raise ToolError(f"{place.name} is not a folder; Read shows a file, Grep searches in one.")
+        glob = rest if rest == data.pattern and "/" not in rest else f"/{rest}"
+        globs = tuple(expand_braces(glob))
+        fits = matcher(globs)
+        hits = await search(Query("files", globs=globs), place.target, context)
+        found = [name for name in names(hits.text) if fits(name)]
+        if not found:
+            return Result(
+                f"No files match {data.pattern} in {place.name} (files that git ignores are left out).",
+                Display("no files"),
+            )
+        shown = [quoted(shown_path(os.path.join(place.name, name), context.state.cwd)) for name in found[:LIMIT]]
+        count = f"{len(found):,} file{'s' if len(found) != 1 else ''}" if hits.whole else f"over {len(found):,} files"
+        text = "\n".join(shown)
+        if len(found) > LIMIT:
+            text += f"\n\n[The {LIMIT} newest of {count}; a narrower pattern or path shows the others.]"
+        if hits.late:
+            text += f"\n[The search was ended after {SECONDS:.0f} s; there may be more.]"
+        return Result(text, Display(count, text))
+
+
+def _base(data: GlobInput) -> str:
+    """The folder that the search begins in, as given."""
+    return os.path.join(data.path or ".", split_base(data.pattern)[0])
