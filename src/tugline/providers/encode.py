@@ -103,7 +103,7 @@ class Conversation:
         run: list[Entry] = []
         first = 0
         for index, entry in enumerate(self.entries):
-            if not entry.content and not entry.results:
+            if not entry.content and not entry.results and entry.text is None:
                 continue
             if run and run[0].user is not entry.user:
                 yield Group(run[0].user, run, first)

@@ -6,7 +6,6 @@ from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import Protocol
 
-import anyio
 from msgspec import Struct
 
 from tugline.net.client import HttpClient, Response, Timeouts
@@ -24,8 +23,6 @@ BODY_LIMIT = 256 * 1024 * 1024
 ERROR_LIMIT = 1024 * 1024
 WHOLE_REPLY = 600.0
 """Seconds to the first byte of an answer that is not streamed: it comes when the model is done."""
-LINGER = 0.25
-"""Seconds for the end of a body whose reply has ended, so that its connection can be used again."""
 
 
 class Decoder(Protocol):
@@ -133,7 +130,7 @@ class WireStream:
     ) -> None:
         try:
             if kind is None and self._decoder is not None and self._decoder.ended and not self._over:
-                await self._linger()
+                self._release()
         finally:
             await self._stack.__aexit__(kind, error, trace)
 
@@ -243,13 +240,7 @@ class WireStream:
             )
         )
 
-    async def _linger(self) -> None:
-        """Read what little is left, so that the connection is kept; never longer than a moment."""
-        if self._response is None:
-            return
-        with anyio.move_on_after(LINGER):
-            try:
-                while await self._response.receive():
-                    pass
-            except HttpError:
-                pass
+    def _release(self) -> None:
+        """The reply is whole: its connection may be used again."""
+        if self._response is not None:
+            self._response.release()
