@@ -1,3 +1,97 @@
-"""tugline: an agent harness."""
+"""tugline: an agent harness.
+
+The names below are the library; each is imported when it is first used, so that `import tugline` stays cheap.
+"""
+
+from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
+
+_HOMES = {
+    "tugline.library": ("Session", "query"),
+    "tugline.tools.define": ("tool",),
+    "tugline.ports": ("Provider", "Tool", "ToolContext"),
+    "tugline.protocol.permissions": (
+        "Allow", "Deny", "Inquiry", "InquiryAnswer", "Option", "PermissionQuestion", "UserQuestion",
+    ),
+    "tugline.protocol.specs": ("Display", "Footprint", "ModelCard", "ModelRequest", "Result", "ToolSpec"),
+    "tugline.protocol.blocks": ("Document", "Image", "Text", "Thinking", "ToolResult", "ToolUse"),
+    "tugline.protocol.messages": ("Assistant", "Message", "User"),
+    "tugline.protocol.usage": ("Spend", "Usage"),
+    "tugline.protocol.errors": (
+        "ConfigError", "Failure", "ProviderError", "SessionError", "ToolError", "TuglineError", "UsageError",
+    ),
+    "tugline.protocol.events": (
+        "BlockBegan", "BlockFinished", "CallFinished", "CallProgress", "CallStarted", "Crashed", "Event", "InputDelta",
+        "InquiryAsked", "LimitReached", "ModeChanged", "ModelChanged", "Notice", "Origin", "PermissionAsked",
+        "PermissionDecided", "QuestionClosed", "ReplyBegan", "ReplyFinished", "RequestStarted", "ResultAdded",
+        "RetryWaiting", "SessionStarted", "TextDelta", "ThinkingDelta", "Tombstone", "TurnFinished", "TurnStarted",
+        "UsageReported", "UserAdded",
+    ),
+    "tugline.protocol.commands": ("Interrupt", "Prompt", "Reply", "SetMode", "SetModel", "Steer"),
+}  # fmt: skip
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+__all__ = ["__version__", *sorted(_HOME_OF)]
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOME_OF.get(name)
+    if home is None:
+        raise AttributeError(f"module 'tugline' has no attribute {name!r}")
+    from importlib import import_module  # noqa: PLC0415  imported here: start-up cost
+
+    value = getattr(import_module(home), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__
+
+
+if TYPE_CHECKING:
+    from tugline.library import Session as Session
+    from tugline.library import query as query
+    from tugline.ports import Provider as Provider
+    from tugline.ports import Tool as Tool
+    from tugline.ports import ToolContext as ToolContext
+    from tugline.protocol.blocks import Document as Document
+    from tugline.protocol.blocks import Image as Image
+    from tugline.protocol.blocks import Text as Text
+    from tugline.protocol.blocks import Thinking as Thinking
+    from tugline.protocol.blocks import ToolResult as ToolResult
+    from tugline.protocol.blocks import ToolUse as ToolUse
+    from tugline.protocol.commands import Interrupt as Interrupt
+    from tugline.protocol.commands import Prompt as Prompt
+    from tugline.protocol.commands import Reply as Reply
+    from tugline.protocol.commands import SetMode as SetMode
+    from tugline.protocol.commands import SetModel as SetModel
+    from tugline.protocol.commands import Steer as Steer
+    from tugline.protocol.errors import ConfigError as ConfigError
+    from tugline.protocol.errors import Failure as Failure
+    from tugline.protocol.errors import ProviderError as ProviderError
+    from tugline.protocol.errors import SessionError as SessionError
+    from tugline.protocol.errors import ToolError as ToolError
+    from tugline.protocol.errors import TuglineError as TuglineError
+    from tugline.protocol.errors import UsageError as UsageError
+    from tugline.protocol.events import *  # noqa: F403
+    from tugline.protocol.messages import Assistant as Assistant
+    from tugline.protocol.messages import Message as Message
+    from tugline.protocol.messages import User as User
+    from tugline.protocol.permissions import Allow as Allow
+    from tugline.protocol.permissions import Deny as Deny
+    from tugline.protocol.permissions import Inquiry as Inquiry
+    from tugline.protocol.permissions import InquiryAnswer as InquiryAnswer
+    from tugline.protocol.permissions import Option as Option
+    from tugline.protocol.permissions import PermissionQuestion as PermissionQuestion
+    from tugline.protocol.permissions import UserQuestion as UserQuestion
+    from tugline.protocol.specs import Display as Display
+    from tugline.protocol.specs import Footprint as Footprint
+    from tugline.protocol.specs import ModelCard as ModelCard
+    from tugline.protocol.specs import ModelRequest as ModelRequest
+    from tugline.protocol.specs import Result as Result
+    from tugline.protocol.specs import ToolSpec as ToolSpec
+    from tugline.protocol.usage import Spend as Spend
+    from tugline.protocol.usage import Usage as Usage
+    from tugline.tools.define import tool as tool

@@ -11,7 +11,7 @@ import msgspec
 from tugline.app import Options, open_session
 from tugline.protocol.commands import Command, Interrupt, PromptContent, SetMode, SetModel, Steer
 from tugline.protocol.errors import SessionError, UsageError
-from tugline.protocol.events import Event, TurnFinished
+from tugline.protocol.events import Event, SessionStarted, TurnFinished
 from tugline.protocol.ids import MessageId
 from tugline.protocol.specs import Mode
 from tugline.runtime import session as runtime
@@ -130,11 +130,12 @@ async def query(prompt: str | PromptContent, **options: Any) -> AsyncIterator[Ev
 
     One task owns the session; leaving the loop early interrupts the turn and cleans up.
     """
-    opened: asyncio.Future[TurnEvents] = asyncio.get_running_loop().create_future()
+    opened: asyncio.Future[tuple[SessionStarted, TurnEvents]] = asyncio.get_running_loop().create_future()
     over = asyncio.Event()
     owner = asyncio.create_task(_own(prompt, options, opened, over), name="tugline.query")
     try:
-        events = await opened
+        opening, events = await opened
+        yield opening
         async for event in events:
             yield event
     finally:
@@ -147,12 +148,16 @@ async def query(prompt: str | PromptContent, **options: Any) -> AsyncIterator[Ev
 
 
 async def _own(
-    prompt: str | PromptContent, options: dict[str, Any], opened: "asyncio.Future[TurnEvents]", over: asyncio.Event
+    prompt: str | PromptContent,
+    options: dict[str, Any],
+    opened: "asyncio.Future[tuple[SessionStarted, TurnEvents]]",
+    over: asyncio.Event,
 ) -> None:
     try:
         async with Session(**options) as session, session.stream(prompt) as events:
             assert isinstance(events, TurnEvents)
-            opened.set_result(events)
+            assert session.inside.opening is not None
+            opened.set_result((session.inside.opening, events))
             await over.wait()
     except Exception as error:
         if opened.done():

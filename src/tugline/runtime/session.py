@@ -53,11 +53,14 @@ class Session:
         self._tasks: TaskGroup | None = None
         self._letters_start = True
         self._closed = False
+        self.opening: SessionStarted | None = None
+        """What the session began with; subscribers of later hours find it here."""
 
     async def __aenter__(self) -> Self:
         self._tasks = anyio.create_task_group()
         await self._tasks.__aenter__()
-        self.bus.publish(self._started())
+        self.opening = self._started()
+        self.bus.publish(self.opening)
         self._tasks.start_soon(self._serve)
         return self
 

@@ -9,8 +9,13 @@ from tugline.protocol.ids import MessageId
 class SystemClock:
     """The machine's clocks."""
 
-    time = staticmethod(time.time)
-    monotonic = staticmethod(time.monotonic)
+    def time(self) -> float:
+        """Seconds since the epoch."""
+        return time.time()
+
+    def monotonic(self) -> float:
+        """Seconds that only grow."""
+        return time.monotonic()
 
 
 class RandomIds:
