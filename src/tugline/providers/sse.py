@@ -8,6 +8,7 @@ LINE_LIMIT = 16 * 1024 * 1024
 _BOM = b"\xef\xbb\xbf"
 _LINE_END = re.compile(rb"\r\n|\n|\r")
 _CACHED_NAMES = 64
+_PER_LINE = 40  # what Python keeps beside the bytes: a million empty lines are not free
 
 
 class SseError(Exception):
@@ -145,8 +146,8 @@ class SseParser:
         field, _, value = line.partition(b":")
         if field == b"data":
             value = value[1:] if value[:1] == b" " else value
-            self._data_size += len(value) + 1
-            if self._data_size > self._limit:
+            self._data_size += len(value) + _PER_LINE
+            if self._data_size > self._limit + _PER_LINE:
                 raise self._too_long()
             self._data.append(value)
         elif field == b"event":
