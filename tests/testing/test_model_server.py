@@ -546,7 +546,7 @@ async def test_a_taken_port_is_one_clear_line() -> None:
             pass
 
 
-async def test_a_client_that_reads_slowly_does_not_make_the_server_swell(wire: Connect) -> None:
+async def test_a_long_reply_arrives_whole_at_a_client_that_starts_late(wire: Connect) -> None:
     async with ModelServer([reply("x" * 8_000_000, chunk=4000)]) as server:
         client = wire(server.port)
         await client.send("POST", PATHS["messages"], body("messages"), {"anthropic-version": "1"})

@@ -5,6 +5,7 @@ from typing import Any
 
 EXPANDED_LIMIT = 2_000_000
 DEPTH_LIMIT = 100
+_UNFINISHED = 0
 
 Path = tuple[str | int, ...]
 
@@ -65,6 +66,8 @@ def _read_json(text: str, offset: int) -> Any:
         return json.loads(text, object_pairs_hook=unique)
     except json.JSONDecodeError as error:
         raise BadText(error.msg, offset + error.lineno, error.colno) from None
+    except ValueError as error:
+        raise BadText(str(error), offset + 1, 1) from None
     except RecursionError:
         raise BadText("nested too deeply", offset + 1, 1) from None
 
@@ -90,6 +93,9 @@ def _read_yaml(text: str) -> Any:
         raise BadText(" ".join(str(error).split()), 1, 1) from None
     except RecursionError:
         raise BadText("nested too deeply", 1, 1) from None
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
+        # what the loader raises for a tag whose value is not of its kind, or a number of thousands of digits
+        raise BadText(f"a value is not what its tag says: {error}", 1, 1) from None
 
 
 def _plain_loader(yaml: Any) -> Any:
@@ -109,8 +115,11 @@ def _check(node: Any, sizes: dict[int, int], depth: int) -> int:
     if depth > DEPTH_LIMIT:
         raise _bad(node, "nested too deeply")
     known = sizes.get(id(node))
+    if known == _UNFINISHED:
+        raise _bad(node, "contains itself")
     if known is not None:
         return known
+    sizes[id(node)] = _UNFINISHED
     size = 1
     if node.id == "mapping":
         seen = set()
@@ -127,12 +136,17 @@ def _check(node: Any, sizes: dict[int, int], depth: int) -> int:
     return size
 
 
+class _START:
+    line = 0
+    column = 0
+
+
 def _bad(node: Any, message: str) -> BadText:
     return BadText(message, node.start_mark.line + 1, node.start_mark.column + 1)
 
 
 def _find(node: Any, path: Path, key: bool) -> Any:
-    mark = node.start_mark
+    mark = node.start_mark if node is not None else _START
     for n, step in enumerate(path):
         if node.id == "sequence" and isinstance(step, int):
             node = node.value[step]

@@ -88,7 +88,7 @@ class _Value:
 
     def fail(self, message: str, *, key: bool = False) -> NoReturn:
         line, column = self._source.place(self._path, key=key)
-        where = "".join(f"[{step + 1}]" if isinstance(step, int) else f".{step}" for step in self._path).lstrip(".")
+        where = _where(self._path)
         raise ConfigError(f"{self._name}:{line}:{column}: {where + ': ' if where else ''}{message}")
 
     def fields(self, known: Sequence[str], what: str) -> "dict[str, _Value]":
@@ -149,6 +149,17 @@ class _Value:
         if self.data not in allowed:
             self.fail(f"must be one of {', '.join(allowed)}, not {_shown(self.data)}")
         return self.data  # type: ignore[no-any-return]
+
+
+def _where(path: tuple[str | int, ...]) -> str:
+    """A path in words: `lanes, left, step 2, reply, item 1`."""
+    words = []
+    for n, step in enumerate(path):
+        if isinstance(step, int):
+            words.append(f"{'step' if n == 0 or path[n - 1] == 'steps' else 'item'} {step + 1}")
+        elif step != "steps" or n == len(path) - 1:
+            words.append(step)
+    return ", ".join(map(str, words))
 
 
 Fields = Mapping[str, _Value]

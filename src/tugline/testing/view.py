@@ -7,8 +7,8 @@ from typing import Any
 from msgspec import Struct
 
 from tugline.protocol.script import Match, Pattern, Words
+from tugline.providers.record import without_reminders
 
-_REMINDER = re.compile(r"<system-reminder>.*?</system-reminder>", re.DOTALL)
 _CWD = re.compile(r"^\W*(?:current )?(?:working (?:directory|folder)|cwd)\W*[:=]\s*`?([^\n`]+?)`?\s*$", re.I | re.M)
 
 
@@ -48,11 +48,6 @@ class View(Struct, frozen=True, eq=False):
             if found := _CWD.search(text):
                 return found.group(1).strip()
         return None
-
-
-def without_reminders(text: str) -> str:
-    """The words of a person, without what the harness added in reminders."""
-    return _REMINDER.sub("", text).strip() if "<system-reminder>" in text else text.strip()
 
 
 def view_of(
