@@ -175,6 +175,21 @@ async def test_a_connection_left_in_the_middle_of_the_body_is_closed(serve: Serv
     await client.aclose()
 
 
+async def test_an_answer_read_to_its_end_keeps_its_connection_also_if_its_reader_raises(serve: Serve) -> None:
+    server = await serve(polite)
+    client = HttpClient(environ={})
+
+    async def dislike() -> None:
+        async with client.request("GET", server.url(), headers={}) as response:
+            raise ValueError(await response.read(10))
+
+    for _ in range(3):
+        with pytest.raises(ValueError, match="hi"):
+            await dislike()
+    assert server.connections == 1
+    await client.aclose()
+
+
 async def test_a_released_answer_whose_formal_end_comes_late_keeps_its_connection(serve: Serve) -> None:
     left = asyncio.Event()
     ended = asyncio.Event()

@@ -70,6 +70,11 @@ class _Connection:
                 self.answers.take_body()
         except HttpError:
             return False
+        return self.settled
+
+    @property
+    def settled(self) -> bool:
+        """Whether the last answer was read to its end and another request can be sent."""
         return self.answers.complete and self.answers.keep_alive and self.wire.quiet
 
 
@@ -210,12 +215,10 @@ class HttpClient:
                 else:
                     url, keep = target, connection.settle()
             except BaseException:
-                self._drop(connection)
+                # an answer that was read to its end leaves a good connection, whatever its reader made of it
+                self._put_back(connection, connection.settled)
                 raise
-            if keep:
-                self._keep(connection)
-            else:
-                self._drop(connection)
+            self._put_back(connection, keep)
             if target is None:
                 return
         raise HttpError("redirect", f"{url.origin} redirects again and again")
@@ -287,7 +290,10 @@ class HttpClient:
             raise HttpError("connect", "the HTTP client is closed")
         return connection
 
-    def _keep(self, connection: _Connection) -> None:
+    def _put_back(self, connection: _Connection, keep: bool) -> None:
+        if not keep:
+            self._drop(connection)
+            return
         self._open.discard(connection)
         connection.kept_since = time.monotonic()
         self._kept.append(connection)

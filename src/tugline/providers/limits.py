@@ -6,7 +6,6 @@ The gate knows nothing of event loops and tasks, only of moments, so that agents
 import threading
 import time
 from collections.abc import Awaitable, Callable
-from hashlib import blake2b
 
 import anyio
 
@@ -80,12 +79,12 @@ class Gates:
     """The gates of a process, by base URL and key; the key itself is not kept."""
 
     def __init__(self) -> None:
-        self._gates: dict[tuple[str, bytes], Gate] = {}
+        self._gates: dict[tuple[str, int], Gate] = {}
         self._lock = threading.Lock()
 
     def gate(self, base_url: str, key: str) -> Gate:
         """The one gate for this provider and key."""
-        name = (base_url, blake2b(key.encode("utf-8", "surrogateescape"), digest_size=16).digest())
+        name = (base_url, hash(key))
         with self._lock:
             gate = self._gates.get(name)
             if gate is None:

@@ -1,6 +1,6 @@
 """Trying again: when, how often, how long to wait, and when to give up."""
 
-import random
+import os
 import time
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -18,6 +18,10 @@ from tugline.protocol.specs import ModelCard, ModelRequest
 from tugline.providers.limits import Gate
 
 _STEPS_KNOWN = 256
+
+
+def _chance() -> float:
+    return int.from_bytes(os.urandom(4), "little") / 2**32
 
 
 class NetworkSettings(Struct, frozen=True, kw_only=True):
@@ -86,7 +90,7 @@ class Retry:
         *,
         gate: Gate | None = None,
         steps: Steps | None = None,
-        chance: Callable[[], float] = random.random,
+        chance: Callable[[], float] = _chance,
         clock: Callable[[], float] = time.monotonic,
         now: Callable[[], float] = time.time,
         sleep: Callable[[float], Awaitable[None]] = anyio.sleep,
