@@ -38,6 +38,15 @@ from tugline.runtime.session import Session
 from tugline.runtime.system import RandomIds, SystemClock, new_uuid
 from tugline.stores.jsonl import JsonlLog
 from tugline.stores.spill import FileSpill
+from tugline.tools.builtin.ask_user_question import AskUserQuestion
+from tugline.tools.builtin.bash import Bash
+from tugline.tools.builtin.edit import Edit
+from tugline.tools.builtin.glob import Glob
+from tugline.tools.builtin.grep import Grep
+from tugline.tools.builtin.notebook_edit import NotebookEdit
+from tugline.tools.builtin.read import Read
+from tugline.tools.builtin.todo_write import TodoWrite
+from tugline.tools.builtin.write import Write
 from tugline.tools.toolset import Toolset, chosen, joined, without
 from tugline.workspaces.local import LocalWorkspace
 
@@ -266,16 +275,6 @@ def make_provider(access: Access, catalog: Catalog, network: NetworkSettings, en
 
 def make_tools(options: Options, questions: Questions, errands: Errands, environ: Mapping[str, str]) -> Toolset:
     """The built-in tools that were chosen, and the caller's."""
-    from tugline.tools.builtin.ask_user_question import AskUserQuestion
-    from tugline.tools.builtin.bash import Bash
-    from tugline.tools.builtin.edit import Edit
-    from tugline.tools.builtin.glob import Glob
-    from tugline.tools.builtin.grep import Grep
-    from tugline.tools.builtin.notebook_edit import NotebookEdit
-    from tugline.tools.builtin.read import Read
-    from tugline.tools.builtin.todo_write import TodoWrite
-    from tugline.tools.builtin.write import Write
-
     builtin: Sequence[Tool] = (
         Read(), Write(), Edit(), NotebookEdit(), Glob(), Grep(), Bash(), TodoWrite(), AskUserQuestion(questions),
     )  # fmt: skip
