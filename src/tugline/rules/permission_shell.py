@@ -1,0 +1,508 @@
+"""A shell command for the rules: each simple command and each redirection is a part."""
+
+import posixpath
+import re
+from collections.abc import Sequence
+from typing import Literal
+
+from msgspec import Struct
+
+from tugline.rules import paths
+from tugline.rules.catastrophes import catastrophe, refused_removal
+from tugline.rules.names import names
+from tugline.rules.paths import Place
+from tugline.rules.permission_parts import (
+    Expand,
+    Part,
+    Policy,
+    Resolve,
+    place_grant,
+    place_hit,
+    place_suggestions,
+    readable,
+    rule_edits,
+    rule_reads,
+)
+from tugline.rules.rule import (
+    Rule,
+    could_match,
+    exact_command_spec,
+    matches_text,
+    matches_words,
+    parse_command_pattern,
+)
+from tugline.rules.shell import Analysis, Folders, Member, Redirect, analyse
+from tugline.rules.shell_commands import Operand, reads
+from tugline.rules.shell_words import Word
+from tugline.rules.shell_wrappers import (
+    Argv,
+    Layers,
+    all_layers,
+    all_members,
+    allowed_layers,
+    base_name,
+    never_by_prefix,
+    plain,
+)
+
+Access = Literal["read", "edit", "mention"]
+
+_FREE = re.compile(r"/dev/(null|stdin|stdout|stderr|fd/[0-9]+|zero|random|urandom)\Z")
+_NETWORK = re.compile(r"/dev/(tcp|udp)(/|\Z)")
+_FILE_COMMANDS = names("mkdir touch rm rmdir mv cp ln tee truncate install unlink chmod chown chgrp shred dd sed patch")
+_ACCEPTED = {
+    "mkdir": re.compile(r"-[pv]+|--parents|--verbose"),
+    "touch": re.compile(r"-[acm]+|--no-create"),
+    "rm": re.compile(r"-[rRfvd]+|--recursive|--force|--verbose|--dir"),
+    "rmdir": re.compile(r"-[pv]+|--parents"),
+    "mv": re.compile(r"-[fnuvT]+|--force|--no-clobber|--verbose"),
+    "cp": re.compile(r"-[afnpPrRuvT]+|--archive|--force|--no-clobber|--preserve|--recursive|--verbose"),
+}
+_RISKY_TEXT = re.compile(
+    r"\b(rm|mkfs|dd|shred|wipefs|fdisk|parted|shutdown|reboot|sudo)\b|\.git\b|\.ssh|\.aws|rc\b|_profile|\.profile"
+    r"|\.tugline|\.claude|\.mcp\.json|/dev/|credentials|\.netrc|\.npmrc|\.gnupg|\.husky"
+)
+
+
+class Seen(Struct, frozen=True):
+    """A path of a command, looked up. `place` is `None` where it is not known before the command runs."""
+
+    place: Place | None
+    access: Access
+    content: bool = True
+    recursive: bool = False
+
+
+class _Look:
+    """Looks paths up for one call."""
+
+    def __init__(self, policy: Policy, cwd: str, resolve: Resolve, expand: Expand | None) -> None:
+        self.policy, self.cwd, self.resolve, self.expand = policy, cwd, resolve, expand
+        self.where = policy.where
+        self.cache: dict[tuple[str, str], Place | None] = {}
+
+    def place(self, path: str, folder: str) -> Place | None:
+        key = (path, folder)
+        if key not in self.cache:
+            joined = path if path.startswith(("/", "~")) or not folder else posixpath.join(folder, path)
+            found = self.resolve(joined, self.cwd) if "\x00" not in joined else None
+            self.cache[key] = Place(*found) if found is not None else None
+        return self.cache[key]
+
+    def places(self, path: str, folders: Folders) -> list[Place | None]:
+        if path.startswith(("/", "~")):
+            return [self.place(path, "")]
+        return [None] if folders is None else [self.place(path, folder) for folder in folders]
+
+    def operand(self, operand: Operand, folders: Folders) -> list[Seen]:
+        word = operand.word
+        if word.path is not None:
+            if not word.path:
+                return []
+            return [Seen(p, "read", operand.content, operand.recursive) for p in self.places(word.path, folders)]
+        if word.glob is None or word.glob_path is None:
+            return [Seen(None, "read")]
+        if not operand.content:
+            return [Seen(p, "read", False, True) for p in self.places(word.glob_path, folders)]
+        return self._expanded(word, operand, folders)
+
+    def _expanded(self, word: Word, operand: Operand, folders: Folders) -> list[Seen]:
+        if self.expand is None or folders is None or word.glob is None:
+            return [Seen(None, "read")]
+        found: list[Seen] = []
+        for folder in folders:
+            matches = self.expand(posixpath.join(folder, word.glob) if folder else word.glob, self.cwd)
+            if matches is None or any(posixpath.basename(match).startswith("-") for match in matches):
+                return [Seen(None, "read")]
+            found.extend(Seen(self.place(m, ""), "read", operand.content, operand.recursive) for m in matches)
+            # with no match the pattern itself is the name
+            found.extend(Seen(p, "read", False) for p in self.places(word.glob_path or ".", (folder,)))
+        return found
+
+
+class CommandPart(Part):
+    """One simple command."""
+
+    def __init__(self, member: Member, analysis: Analysis, look: _Look) -> None:
+        self.member, self.analysis, self.look = member, analysis, look
+        self.where = look.where
+        self.layers: Layers = all_layers(member)
+        self.inner = member.inner
+        argv = plain(member)
+        self.reading = reads(argv) if argv is not None and not member.inner else None
+        if self.reading is not None and self.reading.settled and member.folders != ("",):
+            # git obeys the configuration of the folder that it is in
+            self.reading = None
+        self.argv = argv
+        self.seen = self._look_up()
+        self.label = " ".join(member.raw.split())[:200] or "an assignment"
+
+    def _look_up(self) -> list[Seen]:
+        folders = self.member.folders
+        if self.reading is not None:
+            return [seen for operand in self.reading.operands for seen in self.look.operand(operand, folders)]
+        found: list[Seen] = []
+        for argv in self.layers.argvs:
+            name = base_name(argv[0].text or "")
+            if name in _FILE_COMMANDS:
+                found.extend(self._file_operands(name, argv, folders))
+        for word in self.member.words[1:]:
+            for text in _path_texts(word):
+                found.extend(Seen(place, "mention") for place in self.look.places(text, folders) if place is not None)
+        return found
+
+    def _file_operands(self, name: str, argv: Argv, folders: Folders) -> list[Seen]:
+        if name == "sed" and not any(re.match(r"-[A-Za-z]*i|--in-place", word.text or "") for word in argv[1:]):
+            return []
+        operands = [word for word in argv[1:] if not (word.text or "").startswith("-")]
+        if name == "dd":
+            operands = [
+                Word(text=word.text.partition("=")[2], raw="")
+                for word in operands
+                if word.text and word.text.startswith("of=")
+            ]
+        into = any((word.text or "").startswith(("-t", "--target-directory")) for word in argv[1:])
+        found: list[Seen] = []
+        for position, word in enumerate(operands):
+            source = name in ("cp", "ln", "install") and not into and position < len(operands) - 1
+            access: Access = "read" if source else "edit"
+            if word.path is not None:
+                places: list[Place | None] = self.look.places(word.path, folders) if word.path else []
+            elif word.glob_path is not None:
+                places = self.look.places(word.glob_path, folders)
+            else:
+                places = [None]
+            found.extend(Seen(place, access, True, True) for place in places)
+        return found
+
+    # -- deny and ask -------------------------------------------------------------------------------
+
+    def hits(self, rule: Rule) -> bool:
+        if rule.tool == "Bash":
+            if rule.spec is None:
+                return True
+            return any(_hits(rule.spec, argv) for argv in self.layers.argvs)
+        for seen in self.seen:
+            if seen.place is None:
+                continue
+            if rule_reads(rule) and (seen.access == "read" or (seen.access == "mention" and rule.path is not None)):
+                if place_hit(rule, seen.place, self.where):
+                    return True
+            elif rule_edits(rule) and seen.access == "edit" and place_hit(rule, seen.place, self.where):
+                return True
+        return "*" in rule.tool and rule.tool.strip("*") == ""
+
+    def may_hit(self, rule: Rule) -> bool:
+        if rule.tool == "Bash" and rule.spec is not None:
+            if self.analysis.shadow or (self.layers.uncertain and not self._only_program_unseen()):
+                return True
+            pattern = parse_command_pattern(rule.spec)
+            return any(
+                any(word.text is None for word in argv) and could_match(pattern, _known(argv))
+                for argv in self.layers.argvs
+            )
+        for seen in self.seen:
+            if not ((rule_reads(rule) and seen.access == "read") or (rule_edits(rule) and seen.access == "edit")):
+                continue
+            if seen.place is None:
+                return True
+            below = seen.recursive and seen.content
+            if below and rule.path is not None and paths.could_hit_below(rule.path, seen.place, self.where):
+                return True
+        return False
+
+    def _only_program_unseen(self) -> bool:
+        return self.reading is not None
+
+    def refused(self) -> str:
+        folders = self.member.folders
+        for argv in self.layers.argvs:
+            why = refused_removal(argv, self.where, lambda path: self.look.places(path, folders))
+            if why:
+                return why
+        return ""
+
+    def danger(self) -> str:
+        folders = self.member.folders
+        for argv in self.layers.argvs:
+            why = catastrophe(argv, self.where, lambda path: self.look.places(path, folders))
+            if why:
+                return why
+        for seen in self.seen:
+            if seen.place is None:
+                continue
+            if seen.access != "read" and paths.protected(seen.place, self.where):
+                return paths.protected(seen.place, self.where)
+            if paths.secret(seen.place, self.where):
+                return "credentials may be kept there"
+            if seen.access == "read" and seen.recursive and seen.content:
+                if paths.holds_secrets(seen.place, self.where):
+                    return "credentials may be kept below it"
+        return ""
+
+    # -- allow --------------------------------------------------------------------------------------
+
+    def only_reads(self) -> bool:
+        return self.inner or (self.reading is not None and not self.analysis.shadow)
+
+    def grant(self, rules: Sequence[Rule]) -> str:
+        if self.inner:
+            return "its text is judged with the command that it belongs to"
+        if self.analysis.shadow:
+            return ""
+        for rule in rules:
+            if rule.tool == "Bash" and (rule.spec is None or self._fits(rule.spec)):
+                return f"the rule {rule}"
+        return ""
+
+    def _fits(self, spec: str) -> bool:
+        pattern = parse_command_pattern(spec)
+        for argv in allowed_layers(self.member):
+            texts = [word.text for word in argv]
+            known = len(texts)
+            if None in texts:
+                known = texts.index(None)
+                if not self._open_tail(argv, known) or pattern.exact:
+                    continue
+            if not pattern.exact and never_by_prefix(argv):
+                continue
+            if known < len(texts):
+                # what follows is file names: the rule must have closed with `*` before them
+                if pattern.prefix and known >= len(pattern.tokens):
+                    if matches_words(pattern, [text or "" for text in texts[:known]]):
+                        return True
+                continue
+            if matches_words(pattern, [text or "" for text in texts]):
+                return True
+        return False
+
+    def _open_tail(self, argv: Argv, known: int) -> bool:
+        tail = argv[known:]
+        bare_xargs = self.member.words and self.member.words[0].text == "xargs" and tail[-1].raw == "…"
+        rest = tail[:-1] if bare_xargs else tail
+        return all(word.text is not None or word.glob is not None for word in rest)
+
+    def known(self) -> str:
+        if self.inner:
+            return "its text is judged with the command that it belongs to"
+        if self.analysis.shadow:
+            return ""
+        if not self.member.words:
+            return "it only sets a variable of the shell"
+        if self.reading is not None:
+            for seen in self.seen:
+                if seen.place is None or not readable(seen.place, self.where):
+                    return ""
+            return "it only reads inside the allowed directories"
+        return "it runs in the sandbox" if self.look.policy.sandboxed else ""
+
+    def accepted(self) -> bool:
+        if self.analysis.shadow or self.argv is None or not self.argv:
+            return False
+        options = _ACCEPTED.get(self.argv[0].text or "")
+        if options is None:
+            return False
+        for word in self.argv[1:]:
+            if (word.text or "").startswith("-") and not options.fullmatch(word.text or ""):
+                return False
+            if word.glob is not None and not re.match(r"[^*?\[-]", word.glob):
+                return False
+        edits = [seen for seen in self.seen if seen.access != "mention"]
+        return bool(edits) and all(
+            seen.place is not None and paths.inside_any(seen.place, self.where.directories) for seen in edits
+        )
+
+    def suggestions(self) -> tuple[str, ...] | None:
+        env = [Word(text=None if w.text is None else f"{n}={w.text}", raw="") for n, w in self.member.env]
+        texts = [word.text for word in (*env, *self.member.words)]
+        if self.analysis.shadow or not texts or None in texts:
+            return None
+        spec = exact_command_spec([text or "" for text in texts])
+        pattern = parse_command_pattern(spec)
+        if not pattern.exact or not matches_words(pattern, [text or "" for text in texts]):
+            return None
+        return (f"Bash({spec})",)
+
+
+def _path_texts(word: Word) -> list[str]:
+    """What of a word could be a path: all of it, or the value behind `=`."""
+    text = word.path
+    if not text:
+        return []
+    found = [] if text.startswith("-") else [text]
+    value = text.partition("=")[2]
+    return [*found, value] if value else found
+
+
+def _known(argv: Argv) -> list[str | None]:
+    texts = [word.text for word in argv]
+    if texts and texts[0] is not None:
+        texts[0] = base_name(texts[0])
+    return texts
+
+
+def _hits(spec: str, argv: Argv) -> bool:
+    pattern = parse_command_pattern(spec)
+    texts = _known(argv)
+    known = [text for text in texts if text is not None]
+    if len(known) == len(texts):
+        original = [argv[0].text or "", *known[1:]]
+        return any(matches_words(pattern, t) or matches_text(pattern, " ".join(t)) for t in (known, original))
+    # with unknown words only a rule that closed before the first of them is certain
+    first = texts.index(None)
+    return pattern.prefix and 0 < len(pattern.tokens) <= first and matches_words(pattern, known[:first])
+
+
+class RedirectPart(Part):
+    """A redirection: `>` edits, `<` reads."""
+
+    def __init__(self, redirect: Redirect, analysis: Analysis, look: _Look) -> None:
+        self.redirect, self.analysis, self.look = redirect, analysis, look
+        self.where = look.where
+        path = redirect.target.path
+        self.free = redirect.target.pipe or (path is not None and _FREE.match(path) is not None)
+        self.network = (path is None and "/dev/" in redirect.target.raw) or bool(path and _NETWORK.match(path))
+        self.places: list[Place | None] = [None] if path is None else look.places(path, redirect.folders)
+        self.label = f"{'>' if redirect.edit else '<'} {redirect.target.raw}"
+
+    def _speaks(self, rule: Rule) -> bool:
+        return not self.free and (rule_edits(rule) if self.redirect.edit else rule_reads(rule))
+
+    def hits(self, rule: Rule) -> bool:
+        return self._speaks(rule) and any(
+            place is not None and place_hit(rule, place, self.where) for place in self.places
+        )
+
+    def may_hit(self, rule: Rule) -> bool:
+        return self._speaks(rule) and None in self.places
+
+    def danger(self) -> str:
+        if self.network:
+            return "it opens a connection"
+        if self.free:
+            return ""
+        for place in self.places:
+            if place is None:
+                continue
+            if self.redirect.edit and paths.protected(place, self.where):
+                return paths.protected(place, self.where)
+            if paths.secret(place, self.where):
+                return "credentials may be kept there"
+        return ""
+
+    def only_reads(self) -> bool:
+        return self.free or not self.redirect.edit
+
+    def grant(self, rules: Sequence[Rule]) -> str:
+        if any(rule.tool == "Bash" and rule.spec is None for rule in rules):
+            return "the rule Bash"
+        wanted = "Edit" if self.redirect.edit else "Read"
+        fitting = [rule for rule in rules if rule.tool == wanted]
+        if not fitting or None in self.places:
+            return ""
+        found = [place_grant(fitting, place, self.where) for place in self.places if place is not None]
+        return found[0] if all(found) else ""
+
+    def known(self) -> str:
+        if self.free:
+            return "it goes nowhere"
+        if self.redirect.edit:
+            return "it runs in the sandbox" if self.look.policy.sandboxed else ""
+        fine = all(place is not None and readable(place, self.where) for place in self.places)
+        return "it only reads inside the allowed directories" if fine else ""
+
+    def accepted(self) -> bool:
+        return all(place is not None and paths.inside_any(place, self.where.directories) for place in self.places)
+
+    def suggestions(self) -> tuple[str, ...] | None:
+        found: list[str] = []
+        for place in self.places:
+            rules = place_suggestions("Edit" if self.redirect.edit else "Read", place, self.where) if place else None
+            if rules is None:
+                return None
+            found.extend(rules)
+        return tuple(dict.fromkeys(found))
+
+
+class WholePart(Part):
+    """The command as one text: what rules with operators are compared with, and all there is where it is opaque."""
+
+    def __init__(self, analysis: Analysis, opaque: str, policy: Policy) -> None:
+        self.analysis, self.opaque, self.policy = analysis, opaque, policy
+        self.label = f"{' '.join(analysis.command.split())[:200]} ({opaque or 'the whole'})"
+
+    def hits(self, rule: Rule) -> bool:
+        if rule.tool != "Bash":
+            return False
+        if rule.spec is None:
+            return True
+        return matches_text(parse_command_pattern(rule.spec), self.analysis.command)
+
+    def may_hit(self, rule: Rule) -> bool:
+        if not self.opaque:
+            return False
+        return rule.tool == "Bash" or rule_reads(rule) or rule_edits(rule)
+
+    def danger(self) -> str:
+        if self.opaque and _RISKY_TEXT.search(self.analysis.command):
+            return f"it cannot be analysed: {self.opaque}"
+        return ""
+
+    def only_reads(self) -> bool:
+        return not self.opaque
+
+    def grant(self, rules: Sequence[Rule]) -> str:
+        return "" if self.opaque else "its parts are"
+
+    def known(self) -> str:
+        return "" if self.opaque else "its parts are"
+
+    def accepted(self) -> bool:
+        return False
+
+    def suggestions(self) -> tuple[str, ...] | None:
+        return None
+
+
+def command_parts(command: str, policy: Policy, cwd: str, resolve: Resolve, expand: Expand | None) -> list[Part]:
+    """All that a shell command consists of."""
+    analysis = analyse(command)
+    look = _Look(policy, cwd, resolve, expand)
+    members, inner, _ = all_members(analysis)
+    hidden = next((other.shadow or other.opaque for other in inner if other.shadow), "")
+    parts: list[Part] = [WholePart(analysis, analysis.opaque, policy)]
+    parts.extend(CommandPart(member, analysis, look) for member in members)
+    parts.extend(RedirectPart(redirect, analysis, look) for redirect in analysis.redirects)
+    for other in inner:
+        parts.extend(_Hidden(redirect, other, look) for redirect in other.redirects)
+        if other.opaque:
+            parts.append(_HiddenWhole(other, other.opaque, policy))
+    if hidden and policy.deny:
+        parts.append(_HiddenWhole(analysis, hidden, policy))
+    return parts
+
+
+class _Hidden(RedirectPart):
+    """A redirection inside text that is handed to a shell: only deny and ask rules and dangers count."""
+
+    def __init__(self, redirect: Redirect, analysis: Analysis, look: _Look) -> None:
+        super().__init__(Redirect(redirect.target, redirect.edit, None), analysis, look)
+
+    def grant(self, rules: Sequence[Rule]) -> str:
+        return "its text is judged with the command that it belongs to"
+
+    def known(self) -> str:
+        return "its text is judged with the command that it belongs to"
+
+
+class _HiddenWhole(WholePart):
+    """Text that is handed to a shell and cannot be analysed: deny and ask rules could hit it unseen."""
+
+    def grant(self, rules: Sequence[Rule]) -> str:
+        return "its text is judged with the command that it belongs to"
+
+    def known(self) -> str:
+        return "its text is judged with the command that it belongs to"
+
+    def only_reads(self) -> bool:
+        return True
