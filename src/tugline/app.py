@@ -10,7 +10,7 @@ from msgspec import Struct
 from tugline.context.surroundings import look_around
 from tugline.loop.agent import Agent, AgentSpec
 from tugline.loop.executor import Gear, StateCell
-from tugline.loop.gate import Case, Gate
+from tugline.loop.gate import Gate
 from tugline.loop.inbox import Inbox
 from tugline.loop.ledger import Ledger
 from tugline.loop.transcript import Transcript
@@ -20,21 +20,24 @@ from tugline.ports import Provider, Tool
 from tugline.protocol.errors import ConfigError, UsageError
 from tugline.protocol.events import Origin, SessionStarted
 from tugline.protocol.ids import AgentId, SessionId
-from tugline.protocol.permissions import Remember, Verdict, VerdictAllow, VerdictAsk
 from tugline.protocol.records import FORMAT, Opened
-from tugline.protocol.specs import AgentState, Effort, Footprint, Mode
+from tugline.protocol.specs import AgentState, Effort, Mode
 from tugline.providers.catalog import Catalog
 from tugline.providers.endpoint import Endpoint
 from tugline.providers.fallback import Fallback
 from tugline.providers.limits import PROCESS_GATES
 from tugline.providers.retry import NetworkSettings, Retry, Steps
 from tugline.providers.router import Router
+from tugline.rules.permission import Policy
 from tugline.rules.price import cost
 from tugline.rules.prompt import system_prompt
+from tugline.rules.rule import parse_rule
+from tugline.rules.shell_footprint import is_read_only
 from tugline.runtime.bus import Bus
 from tugline.runtime.errands import Errands
 from tugline.runtime.questions import Questions
 from tugline.runtime.session import Session
+from tugline.runtime.standing import Standing
 from tugline.runtime.system import RandomIds, SystemClock, new_uuid
 from tugline.stores.jsonl import JsonlLog
 from tugline.stores.spill import FileSpill
@@ -124,11 +127,21 @@ async def _compose(options: Options, stack: AsyncExitStack) -> Session:
     ledger = Ledger(cost)
     errands = Errands(provider, lambda: access.small_model(model), ids, ledger, session_id)
     tools = make_tools(options, questions, errands, environ)
-    judge = _Standing(options.permission_mode or "default", options.allowed_tools)
+    policy = Policy(
+        mode=options.permission_mode or "default",
+        allow=tuple(parse_rule(rule, "allow", "--allowed-tools") for rule in options.allowed_tools),
+        deny=tuple(parse_rule(rule, "deny", "--disallowed-tools") for rule in options.disallowed_tools if "(" in rule),
+        directories=workspace.roots,
+        cwd=cwd,
+        home=os.path.expanduser("~"),
+        project_root=cwd,
+        readable=(spill_folder,),
+    )
+    judge = Standing(policy, workspace.resolve)
     transcript = Transcript(log, clock)
     gear = Gear(
         tools=tools,
-        gate=Gate(judge, questions, workspace, voice),
+        gate=Gate(judge, questions, voice),
         workspace=workspace,
         transcript=transcript,
         spill=FileSpill(spill_folder),
@@ -276,8 +289,16 @@ def make_provider(access: Access, catalog: Catalog, network: NetworkSettings, en
 def make_tools(options: Options, questions: Questions, errands: Errands, environ: Mapping[str, str]) -> Toolset:
     """The built-in tools that were chosen, and the caller's."""
     builtin: Sequence[Tool] = (
-        Read(), Write(), Edit(), NotebookEdit(), Glob(), Grep(), Bash(), TodoWrite(), AskUserQuestion(questions),
-    )  # fmt: skip
+        Read(),
+        Write(),
+        Edit(),
+        NotebookEdit(),
+        Glob(),
+        Grep(),
+        Bash(is_read_only),
+        TodoWrite(),
+        AskUserQuestion(questions),
+    )
     tools = Toolset(builtin)
     if options.builtin_tools is not None:
         tools = chosen(tools, options.builtin_tools)
@@ -298,20 +319,3 @@ def _data_home(environ: Mapping[str, str]) -> str:
 
 def _slug(cwd: str) -> str:
     return "".join(c if c.isalnum() else "-" for c in cwd)[-150:]
-
-
-class _Standing:
-    def __init__(self, mode: Mode, allowed: tuple[str, ...]) -> None:
-        self.mode = mode
-        self._allowed = set(allowed)
-
-    def set_mode(self, mode: Mode) -> None:
-        self.mode = mode
-
-    def judge(self, case: Case) -> Verdict:
-        if self.mode == "bypassPermissions" or case.tool in self._allowed or case.footprint < Footprint.CHANGES:
-            return VerdictAllow("interim")
-        return VerdictAsk("interim")
-
-    def remember(self, rules: Sequence[str], scope: Remember) -> None:
-        self._allowed |= set(rules)

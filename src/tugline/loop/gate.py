@@ -8,13 +8,12 @@ from collections.abc import Sequence
 from typing import Any, Literal, Protocol
 
 import anyio
-from msgspec import Struct
 
 from tugline.loop.executor import Passed, Refused
 from tugline.loop.voice import Voice
-from tugline.ports import HookAfter, HookVerdict, Tool, ToolHooks, Workspace
-from tugline.protocol.errors import ToolError
-from tugline.protocol.events import PermissionDecided
+from tugline.ports import HookAfter, HookVerdict, Tool, ToolHooks
+from tugline.protocol.errors import ConfigError, ToolError
+from tugline.protocol.events import Notice, PermissionDecided
 from tugline.protocol.ids import CallId, QuestionId
 from tugline.protocol.permissions import (
     Allow,
@@ -26,39 +25,21 @@ from tugline.protocol.permissions import (
     VerdictAllow,
     VerdictDeny,
 )
-from tugline.protocol.specs import AgentState, Footprint, PathSubject, Result, Subject
+from tugline.protocol.specs import AgentState, Result
 from tugline.rules import wording
+from tugline.rules.permission import Query
+from tugline.rules.rule import RuleError
 
 NOBODY = "it needs a permission, and nobody can be asked in this run"
 
 
-class ResolvedPath(Struct, frozen=True):
-    """A path that a call touches, by its name and by what it really points to."""
-
-    name: str
-    target: str
-    access: Literal["read", "edit"]
-
-
-Judged = ResolvedPath | Subject
 HookOpinion = Literal["", "allow", "ask"]
-
-
-class Case(Struct, frozen=True):
-    """What is to be judged."""
-
-    tool: str
-    input: dict[str, Any]
-    footprint: Footprint
-    subjects: tuple[Judged, ...]
-    cwd: str
-    hook: HookOpinion = ""
 
 
 class Judge(Protocol):
     """The standing rules and mode of a session."""
 
-    def judge(self, case: Case) -> Verdict:
+    def judge(self, query: Query) -> Verdict:
         """What they say now."""
         ...
 
@@ -78,12 +59,9 @@ class Asker(Protocol):
 class Gate:
     """Decides about every call of one agent."""
 
-    def __init__(
-        self, judge: Judge, asker: Asker, workspace: Workspace, voice: Voice, hooks: ToolHooks | None = None
-    ) -> None:
+    def __init__(self, judge: Judge, asker: Asker, voice: Voice, hooks: ToolHooks | None = None) -> None:
         self._judge = judge
         self._asker = asker
-        self._workspace = workspace
         self._voice = voice
         self._hooks = hooks
         self._one_question = anyio.Lock()
@@ -92,7 +70,7 @@ class Gate:
         self, call: CallId, tool: Tool, data: Any, given: dict[str, Any], state: AgentState
     ) -> Passed | Refused:
         """Whether the call may run, and with what input."""
-        verdict = self._judge.judge(self._case(tool, data, given, state))
+        verdict = self._judge.judge(self._query(tool, data, given, state))
         if isinstance(verdict, VerdictDeny):
             return self._deny(call, tool, given, verdict.reason)
         words = ""
@@ -110,7 +88,7 @@ class Gate:
                     return Refused(wording.invalid_input(tool.name, f"a hook changed it: {error}"), denial=False)
             words = "\n".join(said.context)
             opinion = "ask" if said.decision == "ask" else "allow" if said.decision == "allow" else ""
-            verdict = self._judge.judge(self._case(tool, data, given, state, opinion))
+            verdict = self._judge.judge(self._query(tool, data, given, state, opinion))
         if isinstance(verdict, VerdictDeny):
             return self._deny(call, tool, given, verdict.reason)
         if isinstance(verdict, VerdictAllow):
@@ -118,7 +96,7 @@ class Gate:
             return Passed(given, data, words)
         async with self._one_question:
             # an answer given meanwhile may have settled this one too
-            verdict = self._judge.judge(self._case(tool, data, given, state, opinion))
+            verdict = self._judge.judge(self._query(tool, data, given, state, opinion))
             if isinstance(verdict, VerdictAllow):
                 self._decided(call, tool, given, True, verdict.reason)
                 return Passed(given, data, words)
@@ -168,23 +146,20 @@ class Gate:
                 data = tool.parse(given)
             except ToolError as error:
                 return Refused(wording.invalid_input(tool.name, f"the user changed it: {error}"), denial=False)
-            verdict = self._judge.judge(self._case(tool, data, given, state))
+            verdict = self._judge.judge(self._query(tool, data, given, state))
             if isinstance(verdict, VerdictDeny):
                 return self._deny(call, tool, given, verdict.reason)
         if answer.remember != "once" and answer.rules:
-            self._judge.remember(answer.rules, answer.remember)
+            try:
+                self._judge.remember(answer.rules, answer.remember)
+            except (ConfigError, RuleError) as error:
+                self._voice.say(Notice, level="warning", text=f"The rule was not kept: {error}")
         self._decided(call, tool, given, True, "the user allowed it")
         return Passed(given, data, "\n".join(part for part in (words, answer.words) if part))
 
-    def _case(self, tool: Tool, data: Any, given: dict[str, Any], state: AgentState, hook: HookOpinion = "") -> Case:
-        subjects = tuple(self._resolve(subject, state.cwd) for subject in tool.subjects(data))
-        return Case(tool.name, given, tool.footprint(data), subjects, state.cwd, hook)
-
-    def _resolve(self, subject: Subject, cwd: str) -> Judged:
-        if not isinstance(subject, PathSubject):
-            return subject
-        name, target = self._workspace.resolve(subject.path, cwd)
-        return ResolvedPath(name, target, subject.access)
+    @staticmethod
+    def _query(tool: Tool, data: Any, given: dict[str, Any], state: AgentState, hook: HookOpinion = "") -> Query:
+        return Query(tool.name, given, tool.footprint(data), tuple(tool.subjects(data)), state.cwd, hook)
 
     def _heed(self, call: CallId, tool: Tool, given: dict[str, Any], said: HookVerdict) -> Refused | None:
         if said.decision == "deny" or said.stop is not None:
