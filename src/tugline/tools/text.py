@@ -17,6 +17,7 @@ _BOMS = (
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
 _CONTROLS = bytes(code for code in range(32) if code not in b"\t\n\r\f\b\x1b") + b"\x7f"
+_CONTINUATIONS = bytes(range(0x80, 0xC0))
 
 
 class Encoding(Struct, frozen=True):
@@ -136,7 +137,8 @@ class LineScanner:
         room = 4 * self._width + 1 - len(self._line)
         self._line += piece[: max(room, 0)]
         if len(piece) > room:
-            self._dropped += len(piece) - max(room, 0)
+            # Characters, not bytes: those that only go on with one do not count.
+            self._dropped += len(piece[max(room, 0) :].translate(None, _CONTINUATIONS))
 
     def _close(self) -> None:
         text = self._line.decode("utf-8", "replace").removesuffix("\r").replace("\0", "�")

@@ -21,7 +21,7 @@ CHARACTERS = 20_000
 """Of one result."""
 CONTEXT_LIMIT = 1_000
 
-Count = Annotated[int | None, Meta(ge=0)]
+Count = Annotated[int, Meta(ge=0)]
 
 
 class GrepInput(Struct, frozen=True, forbid_unknown_fields=True):
@@ -39,14 +39,14 @@ class GrepInput(Struct, frozen=True, forbid_unknown_fields=True):
         Literal["content", "files_with_matches", "count"],
         Meta(description="What to show: matching lines, file names (newest first), or numbers of matching lines"),
     ] = "files_with_matches"
-    after: Annotated[Count, Meta(description="Lines to show after each match (content)")] = msgspec.field(
+    after: Annotated[Count | None, Meta(description="Lines to show after each match (content)")] = msgspec.field(
         default=None, name="-A"
     )
-    before: Annotated[Count, Meta(description="Lines to show before each match (content)")] = msgspec.field(
+    before: Annotated[Count | None, Meta(description="Lines to show before each match (content)")] = msgspec.field(
         default=None, name="-B"
     )
-    around: Annotated[Count, Meta(description="Lines to show before and after each match (content)")] = msgspec.field(
-        default=None, name="-C"
+    around: Annotated[Count | None, Meta(description="Lines to show before and after each match (content)")] = (
+        msgspec.field(default=None, name="-C")
     )
     numbers: Annotated[bool, Meta(description="Show line numbers (content)")] = msgspec.field(default=True, name="-n")
     ignore_case: Annotated[bool, Meta(description="Upper and lower case are the same")] = msgspec.field(
@@ -54,7 +54,7 @@ class GrepInput(Struct, frozen=True, forbid_unknown_fields=True):
     )
     multiline: Annotated[bool, Meta(description="The pattern may span lines, and . matches a newline")] = False
     head_limit: Annotated[
-        Count, Meta(description="At most that many lines or files (default 250; 0: as many as fit)")
+        Count | None, Meta(description="At most that many lines or files (default 250; 0: as many as fit)")
     ] = None
     offset: Annotated[int, Meta(ge=0, description="Leave out that many lines or files at the beginning")] = 0
 

@@ -30,10 +30,12 @@ class ReadInput(Struct, frozen=True, forbid_unknown_fields=True):
     """What Read takes."""
 
     file_path: Annotated[str, Meta(description="The file to read: an absolute path, or one from the working directory")]
-    offset: Annotated[int | None, Meta(ge=0, description="The line (notebooks: cell) to begin at, counted from 1")] = (
-        None
-    )
-    limit: Annotated[int | None, Meta(ge=1, description="How many lines (notebooks: cells) to read")] = None
+    offset: Annotated[
+        Annotated[int, Meta(ge=0)] | None, Meta(description="The line (notebooks: cell) to begin at, counted from 1")
+    ] = None
+    limit: Annotated[
+        Annotated[int, Meta(ge=1)] | None, Meta(description="How many lines (notebooks: cells) to read")
+    ] = None
     pages: Annotated[str | None, Meta(description='PDF only: the pages to read, such as "3" or "1-5", 20 at most')] = (
         None
     )
