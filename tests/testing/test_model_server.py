@@ -30,6 +30,8 @@ from tugline.testing import (
     thinking,
 )
 
+pytest_plugins = ["raw_wire"]
+
 Connect = Callable[[int], Any]
 
 HI = [{"role": "user", "content": "hi"}]

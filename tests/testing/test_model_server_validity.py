@@ -7,6 +7,8 @@ import pytest
 
 from tugline.testing import ModelServer, reply
 
+pytest_plugins = ["raw_wire"]
+
 Connect = Callable[[int], Any]
 
 

@@ -328,6 +328,15 @@ async def test_batches_hold_as_many_chunks_as_asked_for() -> None:
     assert sizes == [5, 5, 4]
 
 
+async def test_a_ping_is_an_empty_batch() -> None:
+    sizes: list[int] = []
+    provider = ScriptedProvider([reply(ping(2), "a")], batch=9)
+    async with provider.stream(ask()) as batches:
+        async for batch in batches:
+            sizes.append(len(batch))
+    assert sizes == [1, 0, 0, 4]
+
+
 def test_the_clock_goes_on_when_told_and_ids_count_per_kind() -> None:
     clock, ids = FakeClock(100.0), SequentialIds()
     clock.advance(2.5)

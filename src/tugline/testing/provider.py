@@ -25,8 +25,8 @@ from tugline.testing.view import Said, SeenResult, View, view_of
 class ScriptedProvider:
     """Answers requests from a script, and keeps them in `requests`.
 
-    Each batch holds `batch` chunks. `check()` raises `ScriptMismatch` if steps were left over, a request came that
-    no step answers, an expectation failed, or a request's conversation is not one that the services accept.
+    Each batch holds `batch` chunks; an empty one is a ping. `check()` raises `ScriptMismatch` if steps were left over,
+    a request came that no step answers, an expectation failed, or a conversation is not one that the services accept.
     """
 
     def __init__(
@@ -113,7 +113,11 @@ class ScriptedProvider:
                 if batch and stream:
                     yield batch
                     batch = []
-                await self._between(act)
+                if isinstance(act, Pings):
+                    for _ in range(act.count):
+                        yield ()
+                else:
+                    await self._between(act)
                 continue
             if isinstance(act, ReplyEnded):
                 check_closed(acts)
@@ -130,7 +134,7 @@ class ScriptedProvider:
         if batch:
             yield batch
 
-    async def _between(self, act: Act) -> None:
+    async def _between(self, act: Pause | Gate | Garbage | Cut | ErrorEvent) -> None:
         match act:
             case Pause(seconds=seconds):
                 await sleep(seconds)

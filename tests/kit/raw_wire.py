@@ -1,8 +1,11 @@
-"""A client of few lines: it shows what is on the wire, and takes nothing from the code under test."""
+"""A client of few lines: it shows what is on the wire, and takes nothing from the code under test.
+
+A test module gets the fixture with `pytest_plugins = ["raw_wire"]`.
+"""
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -110,6 +113,3 @@ async def wire() -> AsyncIterator[Callable[[int], Wire]]:
     yield connect
     for each in made:
         await each.close()
-
-
-Post = Callable[..., Awaitable[Answer]]
