@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from tugline.ports import Tool, ToolContext, Workspace
+from tugline.protocol.blocks import Document, Image, Text
 from tugline.protocol.ids import AgentId, CallId
 from tugline.protocol.specs import AgentState, ModelCard, Progress, Result
 from tugline.rules.state import apply
@@ -46,4 +47,10 @@ class Desk:
         """The same, for results that are plain text."""
         result = await self.call(tool, **data)
         assert isinstance(result.for_model, str)
+        return result.for_model
+
+    async def blocks(self, tool: Tool, **data: Any) -> tuple[Text | Image | Document, ...]:
+        """The same, for results made of blocks."""
+        result = await self.call(tool, **data)
+        assert isinstance(result.for_model, tuple)
         return result.for_model

@@ -75,7 +75,7 @@ async def test_pictures_of_outputs_are_shown(desk: Desk) -> None:
     broken = {"output_type": "display_data", "data": {"image/png": "AAAA"}, "metadata": {}}
     cell = {"cell_type": "code", "metadata": {}, "source": [], "outputs": [output, broken]}
     desk.file("n.ipynb", book([cell]))
-    head, image, rest = (await desk.call(READ, file_path="n.ipynb")).for_model
+    head, image, rest = await desk.blocks(READ, file_path="n.ipynb")
     assert (head, image) == (Text("[cell 1, id cell-0, code]\n"), Image("image/png", PIXEL))
     assert isinstance(rest, Text)
     assert "cannot be shown" in rest.text

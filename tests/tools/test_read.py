@@ -229,9 +229,7 @@ async def test_a_large_picture_is_made_smaller(desk: Desk, form: str) -> None:
     import PIL.Image
 
     desk.file("a.img", picture(form, (4_000, 1_000)))
-    content = (await desk.call(READ, file_path="a.img")).for_model
-    assert isinstance(content, tuple)
-    block, note = content
+    block, note = await desk.blocks(READ, file_path="a.img")
     assert isinstance(block, Image)
     assert isinstance(note, Text)
     assert note.text == "[Shown at 1568 x 392; the file has 4000 x 1000 pixels.]"
@@ -270,11 +268,11 @@ async def test_a_pdf_is_text_by_page_or_a_document(tmp_path: Path) -> None:
     assert text == "[Page 1 of 2]\nfirst words\n\n[Page 2 of 2]\nsecond words"
     assert await desk.text(READ, file_path="a.pdf", pages="2") == "[Page 2 of 2]\nsecond words"
     able = Desk(tmp_path, documents=True)
-    (document,) = (await able.call(READ, file_path="a.pdf")).for_model
+    (document,) = await able.blocks(READ, file_path="a.pdf")
     assert document == Document(
         "application/pdf", base64.b64encode(pdf(["first words", "second words"])).decode(), "a.pdf", 2
     )
-    (part,) = (await able.call(READ, file_path="a.pdf", pages="2")).for_model
+    (part,) = await able.blocks(READ, file_path="a.pdf", pages="2")
     assert isinstance(part, Document)
     assert part.pages == 1
 

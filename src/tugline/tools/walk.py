@@ -118,7 +118,9 @@ def _above(folder: str) -> list[_Spec]:
         name = os.path.basename(folder)
         folder = os.path.dirname(folder)
         up = f"{name}/{up}"
-        if spec := _spec_of(folder):
+        spec = _spec_of(folder)
+        # Who asks for an ignored folder outright wants to see what is in it.
+        if spec is not None and not spec.match_file(up):
             specs.append((f"../{up}", spec))
     return specs[::-1]
 
