@@ -13,7 +13,7 @@ from tugline.protocol.messages import StopReason
 from tugline.protocol.usage import Usage
 from tugline.providers.assemble import Assembly, ReplyIds, count, loose_json, never
 from tugline.providers.encode import dumps
-from tugline.providers.failure import broken, error_of, failure_of_error
+from tugline.providers.failure import broken, failure_in_reply
 
 NAME = "anthropic"
 
@@ -116,7 +116,7 @@ class AnthropicDecoder:
         """The answer to a request that was not streamed."""
         message = _object(body)
         if message.get("type") == "error" or message.get("error"):
-            self._error(message)
+            raise failure_in_reply(message, self._provider)
         if not isinstance(message.get("content"), list):
             raise ProviderError(
                 Failure("unexpected_reply", f"{self._provider}: the answer is no message of the Messages API")
@@ -171,7 +171,7 @@ class AnthropicDecoder:
         if not event:
             value = _object(data)
             if "error" in value:
-                self._error(value)
+                raise failure_in_reply(value, self._provider)
         return self.feed(event, data) if event in _KNOWN else []
 
     def _rare(self, event: str, data: bytes) -> None:
@@ -181,8 +181,8 @@ class AnthropicDecoder:
             return
         value = _object(data)
         if event == "error":
-            self._error(value)
-        elif event == "message_start":
+            raise failure_in_reply(value, self._provider)
+        if event == "message_start":
             message = value.get("message")
             self._begin(message if isinstance(message, dict) else {})
         elif event == "content_block_stop":
@@ -265,10 +265,6 @@ class AnthropicDecoder:
         stop = self._stop or ("tool_use" if self._assembly.calls else "end_turn")
         self._assembly.end(stop, self._total())
         self.ended = True
-
-    def _error(self, value: Mapping[str, Any]) -> None:
-        words, detail = error_of(value)
-        raise ProviderError(failure_of_error(words, detail, provider=self._provider))
 
 
 def _split_input(block: Mapping[str, Raw]) -> tuple[dict[str, Any], str]:

@@ -156,6 +156,13 @@ def error_of(value: Any) -> tuple[tuple[str, ...], str]:
     return (), value if isinstance(value, str) else ""
 
 
+def failure_in_reply(value: Any, provider: str) -> ProviderError:
+    """An error that stands where a reply should be, in a stream or in an answer that calls itself a success."""
+    words, detail = error_of(value)
+    code = next((int(word) for word in words if re.fullmatch("[45][0-9][0-9]", word)), None)
+    return ProviderError(failure_of_error(words, detail, status=code, provider=provider))
+
+
 def retry_after(headers: HeaderSource) -> float | None:
     """Seconds that the server asks to wait, from `retry-after-ms` or `retry-after` (seconds or a date)."""
     for name, factor in (("retry-after-ms", 0.001), ("retry-after", 1.0)):

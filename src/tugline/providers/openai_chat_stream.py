@@ -12,7 +12,7 @@ from tugline.protocol.errors import Failure, ProviderError
 from tugline.protocol.messages import StopReason
 from tugline.protocol.usage import Usage
 from tugline.providers.assemble import Assembly, ReplyIds, count, loose_json, never
-from tugline.providers.failure import broken, error_of, failure_of_error
+from tugline.providers.failure import broken, failure_in_reply
 from tugline.providers.text_calls import Asked, Said, TextCalls
 
 NAME = "openai"
@@ -173,7 +173,7 @@ class ChatDecoder:
 
     def _take(self, event: _Event, data: bytes) -> None:
         if event.error:
-            self._fail(event.error)
+            raise failure_in_reply(event.error, self._provider)
         if event.usage:
             self._usage = chat_usage(event.usage)
         if event.choices is None:
@@ -287,7 +287,7 @@ class ChatDecoder:
         """The finish reason: no block goes on."""
         if reason == "error":
             self._odd(data)
-            self._fail("the provider broke off with an error")
+            raise failure_in_reply("the provider broke off with an error", self._provider)
         stop = _STOPS.get(reason, reason)
         if self._texts is not None:
             self._split(self._texts.end(cut=stop == "max_tokens"))
@@ -319,13 +319,7 @@ class ChatDecoder:
             choices = value.get("choices")
             inside = choices[0] if isinstance(choices, list) and choices and isinstance(choices[0], dict) else value
             if inside.get("error") or inside.get("object") == "error" or "detail" in inside:
-                self._fail(inside)
-
-    def _fail(self, value: Any) -> None:
-        words, detail = error_of(value)
-        code = value.get("code") if isinstance(value, dict) else None
-        status = code if type(code) is int and 400 <= code < 600 else None
-        raise ProviderError(failure_of_error(words, detail, status=status, provider=self._provider))
+                raise failure_in_reply(inside, self._provider)
 
     def _read_loosely(self, data: bytes) -> _Event:
         value, self._damaged = loose_json(data)

@@ -12,7 +12,7 @@ from tugline.protocol.chunks import BlockKind, Chunk
 from tugline.protocol.errors import Failure, ProviderError
 from tugline.protocol.messages import StopReason
 from tugline.providers.assemble import Assembly, ReplyIds, loose_json, mend_surrogates, never
-from tugline.providers.failure import broken, error_of, failure_of_error
+from tugline.providers.failure import broken, failure_in_reply
 from tugline.providers.openai_chat_stream import NAME, chat_usage
 
 __all__ = ["NAME", "ResponsesDecoder"]
@@ -83,7 +83,7 @@ class ResponsesDecoder:
             if isinstance(name, str) and (name in _DELTAS or name in _RARE):
                 return self.feed(name, data)
             if value.get("error"):
-                self._fail(value)
+                raise failure_in_reply(value, self._provider)
         return self._assembly.take()
 
     def end(self) -> list[Chunk]:
@@ -97,7 +97,7 @@ class ResponsesDecoder:
         """The answer to a request that was not streamed."""
         response = _object(body)
         if response.get("error"):
-            self._fail(response)
+            raise failure_in_reply(response, self._provider)
         if not isinstance(response.get("output"), list):
             message = f"{self._provider}: the answer is no response of the Responses API"
             raise ProviderError(Failure("unexpected_reply", message))
@@ -126,7 +126,7 @@ class ResponsesDecoder:
 
     def _rare(self, event: str, value: dict[str, Any]) -> None:
         if event == "error":
-            self._fail(value)
+            raise failure_in_reply(value, self._provider)
         response = value.get("response")
         if not isinstance(response, dict):
             response = {}
@@ -217,7 +217,7 @@ class ResponsesDecoder:
 
     def _ending(self, status: str, response: Mapping[str, Any]) -> None:
         if status == "failed":
-            self._fail(response.get("error") or response)
+            raise failure_in_reply(response.get("error") or response, self._provider)
         if status not in ("completed", "incomplete"):
             raise broken(f"the response is {status}")
         if not self._assembly.started:
@@ -242,10 +242,6 @@ class ResponsesDecoder:
         if self._refused:
             return "refusal"
         return "tool_use" if self._assembly.calls else "end_turn"
-
-    def _fail(self, value: Any) -> None:
-        words, detail = error_of(value)
-        raise ProviderError(failure_of_error(words, detail, provider=self._provider))
 
 
 def _item_of(value: Mapping[str, Any]) -> dict[str, Any]:
