@@ -94,6 +94,18 @@ class Subscription:
             self._settle_merge()
         return self._queue.popleft()
 
+    async def batch(self) -> list[Event]:
+        """All that waits now, in order; waits for the first. Empty only when closed."""
+        try:
+            events = [await self.__anext__()]
+        except StopAsyncIteration:
+            return []
+        if self._merging:
+            self._settle_merge()
+        events.extend(self._queue)
+        self._queue.clear()
+        return events
+
     def close(self) -> None:
         """Hear no more; what waits can still be taken."""
         self._closed = True

@@ -1,0 +1,1 @@
+"""The command: arguments to one frontend, and its sub-commands."""

@@ -1,0 +1,1 @@
+"""One prompt without a terminal: text, json, stream-json."""
