@@ -41,8 +41,6 @@ class Session:
         self.agent = agent
         self.bus = bus
         self.questions = questions
-        self.opened: SessionStarted | None = None
-        """What the session works with, as it was told when it opened."""
         self._started = started
         self._set_mode = set_mode
         self._resources = resources
