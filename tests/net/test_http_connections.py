@@ -47,6 +47,27 @@ async def test_head_and_body_leave_in_one_piece_as_they_were_given(serve: Serve)
     await client.aclose()
 
 
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nhi",
+        b"HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\nhi",
+    ],
+)
+async def test_a_server_that_will_close_is_not_asked_again_on_that_connection(serve: Serve, answer: bytes) -> None:
+    async def talk(line: Any) -> None:
+        await line.request()
+        await line.send(answer)
+        await line.gone()
+
+    server = await serve(talk)
+    client = HttpClient(environ={})
+    for count in (1, 2):
+        assert await ask(client, server.url(), resend=False) == b"hi"
+        assert server.connections == count
+    await client.aclose()
+
+
 async def test_requests_at_the_same_time_have_a_connection_each(serve: Serve) -> None:
     both = asyncio.Event()
 
@@ -157,7 +178,7 @@ async def test_bytes_that_nobody_asked_for_spoil_a_kept_connection(serve: Serve)
 
 async def _until_unread(client: HttpClient) -> None:
     # what is waited for happens inside the client, which says nothing of it
-    while any(one.wire.quiet for one in client._kept):  # noqa: ASYNC110
+    while any(one.wire.quiet for one in client._kept):
         await asyncio.sleep(0.001)
 
 

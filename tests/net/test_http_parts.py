@@ -1,11 +1,14 @@
 """URLs, proxy variables, and the reader of answers, without any connection."""
 
+import gzip
 import itertools
+import zlib
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from tugline.net.decode import decoder_for
 from tugline.net.errors import HttpError
 from tugline.net.http1 import Answers, Headers
 from tugline.net.proxies import proxies_from
@@ -109,6 +112,23 @@ def test_a_proxy_that_cannot_be_used_is_an_error_and_not_passed_by(proxy: str) -
     with pytest.raises(HttpError) as caught:
         proxies_from({"ALL_PROXY": proxy}).choose(parse_url("https://a/"))
     assert caught.value.kind == "proxy"
+
+
+PIECE = 256 * 1024
+
+
+@pytest.mark.parametrize("size", [0, 1, PIECE - 1, PIECE, PIECE + 1, 3 * PIECE, 5 * PIECE + 7])
+@pytest.mark.parametrize("encoding", ["gzip", "deflate", "raw"])
+def test_unpacking_gives_all_of_it_in_pieces_of_bounded_size(size: int, encoding: str) -> None:
+    plain = bytes(size)
+    packed = {"gzip": gzip.compress(plain), "deflate": zlib.compress(plain), "raw": zlib.compress(plain)[2:-4]}
+    decoder = decoder_for(encoding.replace("raw", "deflate"), "server")
+    assert decoder is not None
+    decoder.feed(packed[encoding])
+    pieces = list(iter(decoder.take, b""))
+    decoder.finish()
+    assert b"".join(pieces) == plain
+    assert max(map(len, pieces), default=0) <= PIECE
 
 
 def test_headers_are_found_whatever_their_case() -> None:

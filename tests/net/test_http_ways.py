@@ -287,6 +287,30 @@ async def test_a_dead_address_does_not_keep_the_living_one_waiting(serve: Serve,
     await client.aclose()
 
 
+async def test_of_two_addresses_that_answer_at_once_one_is_taken_and_the_other_closed(
+    serve: Serve, monkeypatch: Any
+) -> None:
+    server = await serve(polite)
+    original = dial._connect
+    opened: list[socket.socket] = []
+    both = asyncio.Event()
+
+    async def connect(address: Any) -> socket.socket:
+        opened.append(await original(address))
+        if len(opened) == 2:
+            both.set()
+        await both.wait()
+        return opened[0 if address[1][0] == "127.0.0.1" else 1]
+
+    monkeypatch.setattr(dial, "_connect", connect)
+    monkeypatch.setattr(dial, "_STAGGER", 0.01)
+    resolving(monkeypatch, ["127.0.0.1", "localhost"])
+    client = HttpClient(environ={})
+    assert await get(client, f"http://two.example:{server.port}/") == b"hi"
+    await client.aclose()
+    assert [one.fileno() for one in opened] == [-1, -1]
+
+
 async def test_an_address_that_refuses_is_followed_by_the_next_at_once(serve: Serve, monkeypatch: Any) -> None:
     server = await serve(polite)
     resolving(monkeypatch, ["127.0.0.2", "127.0.0.1"])

@@ -27,6 +27,8 @@ def parse(pieces: list[bytes], *, end: bool = True) -> Events:
         (b"event: a\ndata: 1\n\nevent: b\ndata: 2\n\ndata: 3\n\n", [("a", b"1"), ("b", b"2"), ("message", b"3")]),
         (b"event:a\ndata:1\n\n", [("a", b"1")]),
         (b"data: 1\nevent: a\n\n", [("a", b"1")]),
+        (b"event: a\ndata: 1\ndata: 2\n\n", [("a", b"1\n2")]),
+        (b"event: a\nid: 1\ndata: 2\n\n", [("a", b"2")]),
         (b"data:  1\n\n", [("message", b" 1")]),
         (b"data: 1\ndata\ndata: 2\n\n", [("message", b"1\n\n2")]),
         (b"event: a\nevent: b\ndata: 1\n\ndata: 2\n\n", [("b", b"1"), ("message", b"2")]),
@@ -101,6 +103,7 @@ PIECES = st.sampled_from(
 
 
 @given(st.lists(PIECES, max_size=30).map(b"".join), st.lists(st.integers(0, 10_000), max_size=12))
+@example(b"event: a\nevent: b\ndata: 1\n\ndata: 2\n\n", [9])
 @example(b"\xef\xbb\xbfdata: 1\r\n\r\n", [1, 2, 11, 12])
 def test_any_split_gives_the_events_of_the_standard(data: bytes, places: list[int]) -> None:
     assert parse(cut(data, places)) == reference(data)
