@@ -364,7 +364,7 @@ async def test_an_interrupt_ends_the_command(shell: Shell) -> None:
     async with anyio.create_task_group() as group:
         group.start_soon(shell.result, "sleep 100 & sleep 100")
         with anyio.fail_after(5):
-            while not shell.folder.pids:  # noqa: ASYNC110 - another process tells nobody
+            while not shell.folder.pids:
                 await anyio.sleep(0.005)
         group.cancel_scope.cancel()
     found = subprocess.run(["ps", "-o", "stat=", "-s", str(shell.folder.pids[0])], capture_output=True, text=True)

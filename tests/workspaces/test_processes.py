@@ -49,7 +49,7 @@ def our_zombies() -> list[int]:
 
 async def until(condition: Callable[[], bool]) -> None:
     with anyio.fail_after(10):
-        while not condition():  # noqa: ASYNC110 - another process tells nobody
+        while not condition():
             await anyio.sleep(0.005)
 
 
@@ -283,6 +283,28 @@ async def test_a_second_cancellation_does_not_cut_the_clean_up_short(tmp_path: P
         await started.wait()
         group.cancel_scope.cancel()
     assert not alive(pids[0])
+
+
+async def test_a_task_that_is_cancelled_again_and_again_leaves_nothing_either(tmp_path: Path) -> None:
+    started = anyio.Event()
+    pids: list[int] = []
+
+    async def run() -> None:
+        script = "trap '' TERM; echo ready; while :; do sleep 0.05; done"
+        async with run_process(
+            ["bash", "-c", script], cwd=str(tmp_path), env=ENV, on_output=lambda _: started.set()
+        ) as process:
+            pids.append(process.pid)
+            await process.wait()
+
+    task = asyncio.create_task(run())
+    await started.wait()
+    for _ in range(3):
+        task.cancel()
+        await anyio.lowlevel.checkpoint()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    await until(lambda: not alive(pids[0]) and our_zombies() == [])
 
 
 async def test_many_run_at_once(tmp_path: Path) -> None:

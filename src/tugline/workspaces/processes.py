@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import tempfile
+import threading
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 
@@ -279,6 +280,10 @@ class _Running:
                         self._terminate()
                         await self._gone()
                 self._started.reap()
+        except BaseException:
+            # Cancelled past the shield (a bare `Task.cancel`, the loop's end): no time left for manners.
+            self._send(signal.SIGKILL)
+            raise
         finally:
             self._release()
 
@@ -306,12 +311,10 @@ class _Running:
         self._report_pipe = self._unwatch(self._report_pipe)
         self._pidfd = self._unwatch(self._pidfd)
         self._capture.end()
-        if self._child is not None:
-            # Reaps it. Only a process that outlived KILL has no status yet: the garbage collector's warning would
-            # tell nobody anything.
-            if self._child.poll() is None:
-                self._child.returncode = _UNKNOWN_STATUS
-            self._child = None
+        child, self._child = self._child, None
+        if child is not None and child.poll() is None:
+            # It outlived the patience for KILL: reaped whenever it goes.
+            threading.Thread(target=child.wait, name="reap", daemon=True).start()
 
     def _unwatch(self, descriptor: int) -> int:
         if descriptor >= 0:
