@@ -70,7 +70,8 @@ class Capture:
             if len(text) <= 2 * keep:
                 return text[:keep], text[keep:], True
             return text[:keep], text[-keep:] if keep else "", False
-        tail = self._decode(_from_character(self._tail))
+        # Each end has bytes for more characters than are shown: what the cut went through is not among them.
+        tail = self._decode(self._tail)
         return self._decode(self._head)[:keep], tail[-keep:] if keep else "", False
 
     def _decode(self, data: bytes | bytearray) -> str:
@@ -100,14 +101,6 @@ class Capture:
         if self._file >= 0:
             os.close(self._file)
             self._file = -1
-
-
-def _from_character(data: bytearray) -> bytearray:
-    """Without the rest of a character that the cut went through."""
-    skip = 0
-    while skip < min(3, len(data)) and data[skip] & 0xC0 == 0x80:
-        skip += 1
-    return data[skip:]
 
 
 def _create(path: str) -> int:
