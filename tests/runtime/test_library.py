@@ -166,11 +166,13 @@ async def test_a_steering_word_to_an_idle_session_begins_a_turn(options: dict[st
     async with ModelServer([reply("On it.")]) as server, tugline.Session(base_url=server.url, **options) as session:
         events = session.events()
         session.steer("Begin.")
+        finished: list[TurnFinished] = []
         async for event in events:
             if isinstance(event, TurnFinished):
+                finished.append(event)
                 break
         events.close()
-    assert (event.reason, event.text) == ("completed", "On it.")
+    assert [(event.reason, event.text) for event in finished] == [("completed", "On it.")]
 
 
 async def test_an_interrupt_ends_the_turn_and_the_session_goes_on(options: dict[str, Any]) -> None:
