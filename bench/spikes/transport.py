@@ -14,7 +14,7 @@ import subprocess
 import sys
 import time
 
-CANDIDATES = ("httpx2", "aiohttp", "anyio-h11", "anyio-httptools", "protocol-httptools")
+CANDIDATES = ("httpx2", "aiohttp", "anyio-h11", "anyio-httptools", "protocol-httptools", "tugline")
 WORKLOADS = ("a", "b", "e", "f")
 BODY = b'{"model":"m","stream":true,"messages":[' + b'{"role":"user","content":"' + b"x" * 2000 + b'"}]}'
 DELTA = (
@@ -250,6 +250,28 @@ def make_protocol_httptools(port):
                 wire.transport.close()
 
         return post, close
+
+    return agent
+
+
+def make_tugline(port):
+    """What came of it: `tugline.net.client`."""
+    from tugline.net.client import HttpClient
+
+    def agent():
+        client = HttpClient(environ={})
+
+        async def post(path):
+            async with client.request(
+                "POST",
+                f"http://127.0.0.1:{port}{path}",
+                headers=[("Content-Type", "application/json")],
+                body=BODY,
+            ) as response:
+                while piece := await response.receive():
+                    yield piece
+
+        return post, client.aclose
 
     return agent
 

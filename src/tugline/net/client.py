@@ -170,6 +170,7 @@ class HttpClient:
         self._body_limit = body_limit
         self._kept: list[_Connection] = []
         self._open: set[_Connection] = set()
+        self._last_url: tuple[str, Url] | None = None
         self._closed = False
 
     def request(
@@ -189,7 +190,9 @@ class HttpClient:
         """
         items = tuple(headers.items() if isinstance(headers, Mapping) else headers)
         data = body if isinstance(body, bytes) else b"".join(body)
-        return self._request(_Request(method, items, data, timeouts, resend), parse_url(url))
+        if self._last_url is None or self._last_url[0] != url:
+            self._last_url = url, parse_url(url)  # an agent asks the same one over and over
+        return self._request(_Request(method, items, data, timeouts, resend), self._last_url[1])
 
     async def aclose(self) -> None:
         """Close all connections, also those in use."""
