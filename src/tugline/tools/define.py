@@ -199,7 +199,7 @@ def _content(value: Any) -> Content:
         return tuple(value)
     try:
         return msgspec.json.encode(value, enc_hook=_plain).decode()
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, RecursionError) as error:
         raise ToolError(f"the tool's answer of type {type(value).__name__} cannot be said in JSON: {error}") from None
 
 
