@@ -1,0 +1,68 @@
+"""What stands on stderr of a headless run: one line each, and few of them. Pure."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from tugline.cli.headless.ending import error_text, is_good
+from tugline.protocol.events import Crashed, Event, ModelChanged, Notice, TurnFinished
+from tugline.rules.terminal import clean, clean_line
+
+WIDTH = 400
+
+
+class Notices:
+    """Folds events into lines for stderr."""
+
+    def __init__(self, *, debug: bool = False) -> None:
+        self._debug = debug
+        self._said: set[str] = set()
+
+    def take(self, event: Event) -> str:
+        """What is to be said of this event."""
+        match event:
+            case Notice(level=level, text=text):
+                return self._once(text if level == "info" else f"{level}: {text}")
+            case ModelChanged(before=before, after=after, reason=reason):
+                return self._once(f"{after} answers instead of {before}: {reason}")
+            case Crashed():
+                return self._crash(event)
+            case TurnFinished():
+                return self._denials(event.denials) + ("" if is_good(event) else _error(error_text(event)))
+            case _:
+                return ""
+
+    def _once(self, text: str) -> str:
+        if text in self._said:
+            return ""
+        self._said.add(text)
+        return _line(text)
+
+    def _crash(self, event: Crashed) -> str:
+        if self._debug:
+            return _line(f"{event.where}: {event.error}") + clean(event.traceback).rstrip("\n") + "\n"
+        if event.where == "turn":
+            return ""  # the end of the turn says it
+        return self._once(f"a defect in {event.where}: {event.error}; run again with --debug for the traceback")
+
+    def _denials(self, denials: Sequence[dict[str, Any]]) -> str:
+        if not denials:
+            return ""
+        names = list(dict.fromkeys(str(denial.get("tool_name", "?")) for denial in denials))
+        count = "1 call was" if len(denials) == 1 else f"{len(denials)} calls were"
+        hint = "To permit: --allowed-tools RULE or --permission-mode MODE."
+        return _line(f"{count} not permitted ({', '.join(names)}). {hint}")
+
+
+def _line(text: str) -> str:
+    return f"tugline: {clean_line(text, WIDTH)}\n"
+
+
+def _error(text: str) -> str:
+    """An error keeps its line breaks: it has up to three lines that say what to do."""
+    lines = [clean_line(line, WIDTH) for line in text.strip().split("\n")]
+    return "tugline: " + "\n".join(lines[:4]) + "\n"
+
+
+def error_lines(text: str) -> str:
+    """The lines of an error that ended the run."""
+    return _error(text)
