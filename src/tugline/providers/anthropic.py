@@ -179,7 +179,7 @@ def _part(given: Text | Image | Document, card: ModelCard) -> dict[str, Any]:
         return {"type": "image", "source": source}
     if part.media_type == "text/plain":
         try:
-            text = base64.b64decode(part.data).decode("utf-8", "replace")
+            text = base64.b64decode(part.data, validate=True).decode("utf-8", "replace")
         except (binascii.Error, ValueError):
             return {"type": "text", "text": "[document left out: its data is damaged]"}
         source = {"type": "text", "media_type": "text/plain", "data": text or " "}

@@ -213,6 +213,7 @@ class ChatDecoder:
         speech = self._speech
         if speech is None or speech[1] != kind:
             self._hush()
+            self._assembly.settle()
             speech = self._speech = (self._key(), kind)
             self._assembly.open(speech[0], kind)
         if self._loose:
