@@ -19,7 +19,7 @@ from tugline.rules.permission_parts import (
     Resolve,
     ToolPart,
 )
-from tugline.rules.permission_shell import command_parts
+from tugline.rules.permission_shell import WholePart, command_parts
 from tugline.rules.rule import Rule, names_tool
 
 __all__ = ["Expand", "Policy", "Query", "Resolve", "decide", "denied_tools", "hides"]
@@ -118,11 +118,12 @@ def _lenient(query: Query, policy: Policy, parts: Sequence[Part]) -> Verdict:
         if not reason and policy.mode == "acceptEdits" and part.accepted():
             reason = "the mode acceptEdits"
         if reason:
-            reasons[reason] = None
+            if not isinstance(part, WholePart):
+                reasons[reason] = None
         else:
             missing.append(part)
     if not missing:
-        return VerdictAllow("; ".join(reasons))
+        return VerdictAllow("; ".join(reasons) or "there is nothing to run")
     return VerdictAsk(_reason(missing), _suggestions(missing))
 
 

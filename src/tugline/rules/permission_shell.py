@@ -185,12 +185,11 @@ class CommandPart(Part):
         for seen in self.seen:
             if seen.place is None:
                 continue
-            if rule_reads(rule) and (seen.access == "read" or (seen.access == "mention" and rule.path is not None)):
-                if place_hit(rule, seen.place, self.where):
-                    return True
-            elif rule_edits(rule) and seen.access == "edit" and place_hit(rule, seen.place, self.where):
+            read = rule_reads(rule) and (seen.access == "read" or (seen.access == "mention" and rule.path is not None))
+            edit = rule_edits(rule) and seen.access == "edit"
+            if (read or edit) and place_hit(rule, seen.place, self.where):
                 return True
-        return "*" in rule.tool and rule.tool.strip("*") == ""
+        return False
 
     def may_hit(self, rule: Rule) -> bool:
         if rule.tool == "Bash" and rule.spec is not None:
@@ -235,9 +234,9 @@ class CommandPart(Part):
                 return paths.protected(seen.place, self.where)
             if paths.secret(seen.place, self.where):
                 return "credentials may be kept there"
-            if seen.access == "read" and seen.recursive and seen.content:
-                if paths.holds_secrets(seen.place, self.where):
-                    return "credentials may be kept below it"
+            whole = seen.access == "read" and seen.recursive and seen.content
+            if whole and paths.holds_secrets(seen.place, self.where):
+                return "credentials may be kept below it"
         return ""
 
     # -- allow --------------------------------------------------------------------------------------

@@ -131,6 +131,25 @@ def _ascii_host(host: str) -> str:
         return star + plain
 
 
+def split_rules(text: str, separators: str = ", \t\n") -> list[str]:
+    """Rules written in one line, as flags have them: parted by commas or blanks outside of parentheses."""
+    found: list[str] = []
+    depth = 0
+    word: list[str] = []
+    for char in text + separators[0]:
+        if char in separators and depth <= 0:
+            if "".join(word).strip():
+                found.append("".join(word).strip())
+            word = []
+            continue
+        depth += (char == "(") - (char == ")")
+        word.append(char)
+    if "".join(word).strip():
+        # an open parenthesis: left whole, so that parsing it says what is wrong
+        found.append("".join(word)[: -len(separators[0])].strip())
+    return found
+
+
 def names_tool(rule: Rule, tool: str) -> bool:
     """Whether the rule's tool part speaks of this tool (its specifier is another matter)."""
     wanted, tool = rule.tool, _ALIASES.get(tool, tool)
@@ -191,7 +210,7 @@ def parse_command_pattern(spec: str) -> CommandPattern:
     """`npm run test`, `npm run test:*`, `npm run *`, `git * main`: words compared as wholes, quotes removed."""
     body = spec.strip()
     prefix = False
-    if body.endswith(":*") or body.endswith((" *", "\t*")):
+    if body.endswith((":*", " *", "\t*")):
         prefix, body = True, body[:-2].rstrip()
     pieces = _tokens(body)
     tokens = tuple(Token(text="".join(p or "*" for p in word), star=any(p is None for p in word)) for word in pieces)

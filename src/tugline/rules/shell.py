@@ -92,45 +92,11 @@ def _parser() -> "Parser":
 
 
 _SEQUENCES = frozenset(["program", "compound_statement", "do_group", "else_clause", "elif_clause", "if_statement"])
-_TOKENS = frozenset(
-    [
-        ";",
-        ";;",
-        "&",
-        "&&",
-        "||",
-        "|",
-        "|&",
-        "\n",
-        "(",
-        ")",
-        "{",
-        "}",
-        "!",
-        "if",
-        "then",
-        "else",
-        "elif",
-        "fi",
-        "for",
-        "in",
-        "do",
-        "done",
-        "while",
-        "until",
-        "case",
-        "esac",
-        "$(",
-        "<(",
-        ">(",
-        "`",
-        "select",
-    ]
-)
+_TOKENS = names(
+    "; ;; & && || | |& ( ) { } ! if then else elif fi for in do done while until case esac $( <( >( ` select"
+) | {"\n"}
 _REDIRECTS = frozenset(["file_redirect", "herestring_redirect", "heredoc_redirect"])
-_OPERATORS_TEST = frozenset(
-    ["[", "]", "[[", "]]", "(", ")", "!", "&&", "||", "==", "=", "!=", "<", ">", "=~", "-a", "-o"]
-)
+_OPERATORS_TEST = names("[ ] [[ ]] ( ) ! && || == = != < > =~ -a -o")
 _TEST_SAFE = names("-a -b -c -d -e -f -g -h -k -p -r -s -t -u -w -x -G -L -N -O -S -z -n -nt -ot -ef")
 _TEST_NUMBERS = frozenset(["-eq", "-ne", "-lt", "-le", "-gt", "-ge"])
 _PLAIN_NAME = re.compile(r"[a-z_][a-z0-9_]*\Z")
@@ -236,6 +202,12 @@ class _Walk:
             return after, after
         if kind in ("if_statement", "case_statement", "for_statement", "while_statement"):
             return self._branches(node, folders)
+        self._settled(node, folders)
+        return folders, folders
+
+    def _settled(self, node: "Node", folders: Folders) -> None:
+        """Statements that never change the folder."""
+        kind = node.type
         if kind == "test_command":
             self._test(node, folders)
         elif kind == "variable_assignment":
@@ -252,7 +224,6 @@ class _Walk:
                 self._statement(body, None)
         elif kind != "comment":
             raise Opaque(f"{kind.replace('_', ' ')} is not analysed")
-        return folders, folders
 
     def _sequence(self, node: "Node", folders: Folders) -> tuple[Folders, Folders]:
         parts = self.low.children(node)

@@ -62,6 +62,10 @@ _SHORT_VERSION = {
 }
 
 
+def _asks_version(name: str, option: str) -> bool:
+    return (name in VERSIONED and option == "--version") or name in _SHORT_VERSION.get(option, ())
+
+
 class _Scan(Struct):
     """Options and operands of a command, taken apart."""
 

@@ -84,9 +84,9 @@ _RG = (
 _LS = (
     "aAbBcCdfFgGhHiklLmnNopqQrRsStuUvxXZ1 | ITw | | all almost-all author escape ignore-backups directory"
     " dereference dereference-command-line file-type group-directories-first human-readable inode kibibytes literal"
-    " no-group numeric-uid-gid quote-name recursive reverse size full-time hide-control-chars show-control-chars si zero"
-    " | color classify hyperlink | block-size format indicator-style ignore hide quoting-style sort time time-style"
-    " tabsize width"
+    " no-group numeric-uid-gid quote-name recursive reverse size full-time hide-control-chars show-control-chars si"
+    " zero | color classify hyperlink | block-size format indicator-style ignore hide quoting-style sort time"
+    " time-style tabsize width"
 )
 _SUM = "btz | | | binary text tag zero"
 _TABLE: dict[str, Options] = {
@@ -129,7 +129,8 @@ _TABLE: dict[str, Options] = {
     "cmp": _options("bls | in | | print-bytes verbose quiet silent | | bytes ignore-initial", operands="content"),
     "comm": _options("123iz | | | check-order nocheck-order total zero-terminated | | output-delimiter",
                      operands="content"),
-    "stat": _options("Lft | c | | dereference file-system terse | | format printf cached", operands="names", globs=True),
+    "stat": _options("Lft | c | | dereference file-system terse | | format printf cached",
+                     operands="names", globs=True),
     "file": _options("bhikLNnpr0 | | | brief mime mime-type mime-encoding no-dereference dereference keep-going raw",
                      operands="content"),
     "du": _options(
@@ -166,7 +167,8 @@ _TABLE: dict[str, Options] = {
                          " no-symlinks zero | | | relative-to relative-base", operands="names"),
     "readlink": _options("femnqsvz | | | canonicalize canonicalize-existing canonicalize-missing no-newline quiet"
                          " silent verbose zero", operands="names"),
-    "date": _options("uRI | d | | utc universal rfc-email debug resolution | iso-8601 | date rfc-3339", operands="text"),
+    "date": _options("uRI | d | | utc universal rfc-email debug resolution | iso-8601 | date rfc-3339",
+                     operands="text"),
     "id": _options("agGnruz | | | group groups name real user zero", operands="text"),
     "whoami": _options(""),
     "groups": _options(""),
@@ -294,14 +296,14 @@ GIT: dict[str, Options] = {
     "merge-base": _git("a | | | all octopus independent is-ancestor fork-point"),
     "name-rev": _git(" | | | tags all name-only no-undefined always | | refs exclude"),
     "for-each-ref": _git(" | | | ignore-case | contains merged no-merged points-at | count sort format exclude"),
-    "show-ref": _git("dsqh | | | head heads tags branches dereference verify quiet exists | hash abbrev exclude-existing"),
+    "show-ref": _git("dsqh | | | head heads tags branches dereference verify quiet exists | hash abbrev"),
     "check-ignore": _git("qvzn | | | quiet verbose non-matching no-index"),
     "check-attr": _git("az | | | all cached | | source"),
     "count-objects": _git("vH | | | verbose human-readable", "none"),
-    "grep": _git("aiIwvhHFEPGlLcnpWqorz | eABCm | f | text ignore-case word-regexp invert-match full-name extended-regexp"
-                 " basic-regexp perl-regexp fixed-strings line-number column files-with-matches name-only"
-                 " files-without-match null only-matching count heading break show-function function-context cached"
-                 " no-color and or not all-match quiet untracked exclude-standard no-exclude-standard recursive"
+    "grep": _git("aiIwvhHFEPGlLcnpWqorz | eABCm | f | text ignore-case word-regexp invert-match full-name"
+                 " extended-regexp basic-regexp perl-regexp fixed-strings line-number column files-with-matches"
+                 " name-only files-without-match null only-matching count heading break show-function function-context"
+                 " cached no-color and or not all-match quiet untracked exclude-standard no-exclude-standard recursive"
                  " no-recursive | color | max-depth max-count after-context before-context context threads",
                  "pattern", recursive="*", here=True, patterned="e", numbers=True),
     "version": _git(" | | | build-options", "none"),

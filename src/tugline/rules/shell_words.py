@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from tugline.rules.names import names
+
 if TYPE_CHECKING:
     from tree_sitter import Node
 
@@ -52,21 +54,9 @@ _NUMBERS = re.compile(rb"\$\(\([0-9+*/%() \t<>=-]*\)\)\Z")
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "e": "\x1b", "E": "\x1b", "f": "\f", "v": "\v"}
 _PARAMETER = frozenset(["${", "}", ":-", "-", ":+", "+", "%", "%%", "#", "##"])
 _VARIABLES = frozenset(["variable_name", "special_variable_name"])
-WORDS = frozenset(
-    [
-        "word",
-        "number",
-        "string",
-        "raw_string",
-        "ansi_c_string",
-        "concatenation",
-        "simple_expansion",
-        "expansion",
-        "command_substitution",
-        "process_substitution",
-        "arithmetic_expansion",
-        "brace_expression",
-    ]
+WORDS = names(
+    "word number string raw_string ansi_c_string concatenation simple_expansion expansion command_substitution"
+    " process_substitution arithmetic_expansion brace_expression"
 )
 """Kinds of node that stand for a word."""
 
@@ -138,29 +128,35 @@ class Lowering:
         elif kind == "string":
             yield from self._string(node)
         elif kind == "concatenation":
-            at = node.start_byte
-            for part in node.children:
-                if part.start_byte != at:
-                    raise Opaque("text that the grammar does not account for")
-                at = part.end_byte
-                yield from (
-                    self._pieces(part) if part.is_named else iter([_Piece(self.text(part), bare=self.text(part))])
-                )
+            yield from self._joined(node)
         elif kind == "simple_expansion":
             yield self._variable(node)
         elif kind == "expansion":
             yield self._parameter(node)
-        elif kind in ("command_substitution", "process_substitution"):
+        else:
+            yield self._evaluated(node)
+
+    def _evaluated(self, node: "Node") -> "_Piece":
+        kind = node.type
+        if kind in ("command_substitution", "process_substitution"):
             self.inner.append(node)
-            yield _Piece(None)
         elif kind == "arithmetic_expansion":
             if not _NUMBERS.match(self.source[node.start_byte : node.end_byte]):
                 raise Opaque("arithmetic with names, which can run commands")
-            yield _Piece(None)
-        elif kind == "brace_expression":
-            yield _Piece(None)
-        else:
+        elif kind != "brace_expression":
             raise Opaque(f"{kind.replace('_', ' ')} in a word")
+        return _Piece(None)
+
+    def _joined(self, node: "Node") -> "Iterator[_Piece]":
+        at = node.start_byte
+        for part in node.children:
+            if part.start_byte != at:
+                raise Opaque("text that the grammar does not account for")
+            at = part.end_byte
+            if part.is_named:
+                yield from self._pieces(part)
+            else:
+                yield _Piece(self.text(part), bare=self.text(part))
 
     def _variable(self, node: "Node") -> "_Piece":
         if self.text(node) == "$HOME":

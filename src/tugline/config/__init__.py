@@ -1,0 +1,1 @@
+"""Many sources, one frozen `Settings`: layers, origins, problems with line and column."""

@@ -1,0 +1,283 @@
+"""Layers of settings merged into one: defaults < user < project < local < environment < command line < managed."""
+
+import os
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from tugline.config.folders import Folders, find_folders, find_project_root
+from tugline.config.settings import Settings
+from tugline.config.sources import (
+    Path,
+    Problem,
+    Source,
+    check,
+    leaves,
+    read_environment,
+    read_file,
+    read_json,
+    read_model_variable,
+)
+from tugline.protocol.errors import ConfigError
+from tugline.rules.rule import Kind, Rule, RuleError, parse_rule
+
+MANAGED = ("/etc/claude-code/managed-settings.json", "/etc/tugline/managed-settings.json")
+"""Policy of the machine's owner, weaker one first."""
+
+_UNTRUSTED = frozenset([("permissions", "deny"), ("permissions", "ask")])
+_NEVER_FROM_PROJECT = frozenset([("trustedFolders",)])
+
+
+class Origin(Struct, frozen=True):
+    """Where a value comes from: the layer, and the file, variable or flag in it."""
+
+    layer: str
+    source: str
+
+    def __str__(self) -> str:
+        return self.layer if self.source in ("", self.layer) else f"{self.layer}: {self.source}"
+
+
+class Secrets(Struct, frozen=True):
+    """Keys, from the environment only. Their text never shows what they are."""
+
+    anthropic_api_key: str = ""
+    anthropic_auth_token: str = ""
+    openai_api_key: str = ""
+
+    def __repr__(self) -> str:
+        held = [name for name in self.__struct_fields__ if getattr(self, name)]
+        return f"Secrets({', '.join(held)})"
+
+
+class Config(Struct, frozen=True):
+    """All that is known when a process starts."""
+
+    settings: Settings
+    folders: Folders
+    cwd: str
+    home: str
+    project_root: str
+    trusted: bool
+    origins: dict[Path, tuple[Origin, ...]] = {}
+    """By setting; lists may come from several places. A setting that is missing here has its default."""
+    allow: tuple[Rule, ...] = ()
+    ask: tuple[Rule, ...] = ()
+    deny: tuple[Rule, ...] = ()
+    problems: tuple[Problem, ...] = ()
+    withheld: tuple[tuple[str, str], ...] = ()
+    """Settings of the project that do not count because the folder is not trusted, each with its file."""
+    secrets: Secrets = Secrets()
+
+    def require_sound(self) -> None:
+        """Raise `ConfigError` for what a session must not start with, such as a rule that cannot be read."""
+        fatal = [problem.text for problem in self.problems if problem.fatal]
+        if fatal:
+            raise ConfigError("\n".join(fatal))
+
+
+def load(
+    *,
+    cwd: str,
+    environ: Mapping[str, str],
+    home: str | None = None,
+    trusted: bool = False,
+    flags: Mapping[str, Any] | None = None,
+    settings: str | None = None,
+    sources: Collection[str] | None = None,
+    managed: tuple[str, ...] = MANAGED,
+) -> Config:
+    """Read and merge all sources. Never raises: what is wrong stands in `problems`, and the rest counts.
+
+    `flags`: settings from the command line by their dotted names. `settings`: the value of `--settings`, a path or
+    JSON. `sources`: which of user, project and local count (`--setting-sources`); `None` means all.
+    """
+    home = home or environ.get("HOME") or os.path.expanduser("~")
+    cwd = os.path.realpath(cwd)
+    folders = find_folders(environ, home)
+    root = find_project_root(cwd, os.path.realpath(home))
+    found, problems = _read_all(cwd, root, folders, environ, flags or {}, settings, sources, managed)
+    if not trusted:
+        trusted = _trusted_by_setting(found, root)
+    kept, withheld, more = _weigh(found, trusted=trusted)
+    problems += more
+    merged, origins = _merge(kept)
+    rules, wrong = _rules(kept)
+    problems += wrong
+    return Config(
+        settings=_build(merged),
+        folders=folders,
+        cwd=cwd,
+        home=home,
+        project_root=root,
+        trusted=trusted,
+        origins=origins,
+        allow=rules["allow"],
+        ask=rules["ask"],
+        deny=rules["deny"],
+        problems=tuple(problems),
+        withheld=tuple(withheld),
+        secrets=Secrets(
+            environ.get("ANTHROPIC_API_KEY", "").strip(),
+            environ.get("ANTHROPIC_AUTH_TOKEN", "").strip(),
+            environ.get("OPENAI_API_KEY", "").strip(),
+        ),
+    )
+
+
+def _read_all(
+    cwd: str,
+    root: str,
+    folders: Folders,
+    environ: Mapping[str, str],
+    flags: Mapping[str, Any],
+    settings: str | None,
+    wanted: Collection[str] | None,
+    managed: tuple[str, ...],
+) -> tuple[list[Source], list[Problem]]:
+    found: list[Source] = [read_model_variable(environ)]
+    problems: list[Problem] = []
+
+    def add(read: tuple[Source | None, list[Problem]]) -> None:
+        if read[0] is not None:
+            found.append(read[0])
+        problems.extend(read[1])
+
+    if wanted is None or "user" in wanted:
+        add(read_file(os.path.join(folders.claude, "settings.json"), "user", foreign=True))
+        add(read_file(folders.user_settings, "user"))
+    for layer, name in (("project", "settings.json"), ("local", "settings.local.json")):
+        if wanted is None or layer in wanted:
+            own_layer: Any = layer
+            claude = os.path.join(root, ".claude", name)
+            if os.path.dirname(claude) != folders.claude:
+                add(read_file(claude, own_layer, foreign=True))
+            add(read_file(os.path.join(root, ".tugline", name), own_layer))
+    add(read_environment(environ))
+    if settings is not None:
+        add(_named(settings, cwd))
+    if flags:
+        add(check(_nested(flags), "command line", "command line", ""))
+    for path in managed:
+        add(read_file(path, "managed", foreign="claude" in path))
+    return found, problems
+
+
+def _named(settings: str, cwd: str) -> tuple[Source | None, list[Problem]]:
+    """`--settings`: inline JSON, or a file, which must be there."""
+    if settings.lstrip().startswith("{"):
+        return read_json(settings.encode("utf-8", "surrogateescape"), "command line", "--settings")
+    path = os.path.join(cwd, os.path.expanduser(settings))
+    source, problems = read_file(path, "command line")
+    if source is None and not problems and not os.path.exists(path):
+        problems = [Problem("error", f"--settings: there is no file {path}", fatal=True)]
+    return source, problems
+
+
+def _nested(flags: Mapping[str, Any]) -> dict[str, Any]:
+    nested: dict[str, Any] = {}
+    for dotted, value in flags.items():
+        at = nested
+        *above, last = dotted.split(".")
+        for part in above:
+            at = at.setdefault(part, {})
+        at[last] = value
+    return nested
+
+
+def _trusted_by_setting(found: list[Source], root: str) -> bool:
+    """Whether the user's own settings name the folder; what the project says of itself does not count."""
+    named = [
+        folder
+        for source in found
+        if source.layer not in ("project", "local") and not source.foreign
+        for folder in source.values.get(("trustedFolders",), ())
+    ]
+    return any(os.path.realpath(os.path.expanduser(folder)) == root for folder in named)
+
+
+def _weigh(found: list[Source], *, trusted: bool) -> tuple[list[Source], list[tuple[str, str]], list[Problem]]:
+    """What of the project's sources counts."""
+    kept: list[Source] = []
+    withheld: list[tuple[str, str]] = []
+    problems: list[Problem] = []
+    for source in found:
+        if source.layer not in ("project", "local"):
+            kept.append(source)
+            continue
+        values = dict(source.values)
+        for path in source.values:
+            dotted = ".".join(path)
+            if path in _NEVER_FROM_PROJECT:
+                del values[path]
+                problems.append(Problem("warning", f"{source.name}: {dotted} counts in user settings only"))
+            elif path == ("permissions", "defaultMode") and values[path] in ("bypassPermissions", "auto"):
+                # a cloned folder must not switch its own guard off
+                del values[path]
+                problems.append(
+                    Problem("warning", f"{source.name}: {dotted} {source.values[path]} is not for a project")
+                )
+            elif not trusted and path not in _UNTRUSTED:
+                del values[path]
+                withheld.append((dotted, source.name))
+        kept.append(Source(source.layer, source.name, values, source.names, source.foreign))
+    return kept, withheld, problems
+
+
+def _merge(found: list[Source]) -> tuple[dict[Path, Any], dict[Path, tuple[Origin, ...]]]:
+    """Lists and maps grow, from the weakest layer to the strongest; of single values the strongest counts."""
+    merged: dict[Path, Any] = {}
+    origins: dict[Path, tuple[Origin, ...]] = {}
+    for source in found:
+        for path, value in source.values.items():
+            origin = Origin(source.layer, source.names.get(path, source.name))
+            before = merged.get(path)
+            if isinstance(value, tuple) and isinstance(before, tuple):
+                merged[path] = tuple(dict.fromkeys((*before, *value)))
+                origins[path] = (*origins[path], origin)
+            elif isinstance(value, dict) and isinstance(before, dict):
+                merged[path] = {**before, **value}
+                origins[path] = (*origins[path], origin)
+            else:
+                merged[path] = value
+                origins[path] = (origin,)
+    return merged, origins
+
+
+def _rules(found: list[Source]) -> tuple[dict[Kind, tuple[Rule, ...]], list[Problem]]:
+    rules: dict[Kind, list[Rule]] = {"allow": [], "ask": [], "deny": []}
+    problems: list[Problem] = []
+    for source in found:
+        for kind, held in rules.items():
+            for text in source.values.get(("permissions", kind), ()):
+                where = source.names.get(("permissions", kind), source.name)
+                try:
+                    held.append(parse_rule(text, kind, where))
+                except RuleError as error:
+                    problems.append(Problem("error", str(error), fatal=True))
+    return {kind: tuple(held) for kind, held in rules.items()}, problems
+
+
+def _build(merged: Mapping[Path, Any]) -> Settings:
+    nested: dict[str, Any] = {}
+    for path, value in merged.items():
+        at = nested
+        for part in path[:-1]:
+            at = at.setdefault(part, {})
+        at[path[-1]] = value
+    return msgspec.convert(nested, Settings)
+
+
+def value_of(settings: Settings, path: Path) -> Any:
+    """The value of a setting by its path."""
+    at: Any = settings
+    for part in path:
+        at = getattr(at, at.__struct_fields__[at.__struct_encode_fields__.index(part)])
+    return at
+
+
+def all_paths() -> tuple[Path, ...]:
+    """Every setting there is."""
+    return tuple(path for path, _ in leaves())

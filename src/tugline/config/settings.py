@@ -1,0 +1,207 @@
+"""Every setting with its type, default and meaning. The JSON schema and the reference are made from this."""
+
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct
+
+from tugline.protocol.specs import Effort, Mode
+
+Seconds = Annotated[float, Meta(gt=0)]
+Dollars = Annotated[float, Meta(gt=0)]
+Positive = Annotated[int, Meta(ge=1)]
+NotNegative = Annotated[float, Meta(ge=0)]
+
+
+class Network(Struct, frozen=True, rename="camel", omit_defaults=True):
+    """How long to wait for a model's provider, and how often to try again."""
+
+    idle_timeout: Annotated[
+        float, Meta(gt=0, description="Seconds without content before a stream counts as broken")
+    ] = 120.0
+    first_byte_timeout: Annotated[
+        Seconds | None, Meta(description="Seconds to the first byte; default: idleTimeout, 60 at most")
+    ] = None
+    retry_base: Annotated[float, Meta(ge=0, description="Seconds before the first retry; doubles, with jitter")] = 0.5
+    max_retries: Annotated[int, Meta(ge=0, description="Retries after the first request")] = 8
+    retry_budget: Annotated[float, Meta(ge=0, description="Seconds in all for the tries of one step")] = 300.0
+
+    @property
+    def first_byte(self) -> float:
+        """Seconds to wait for the first byte."""
+        return self.first_byte_timeout if self.first_byte_timeout is not None else min(60.0, self.idle_timeout)
+
+
+class Endpoint(Struct, frozen=True, rename="camel", omit_defaults=True):
+    """How to reach a provider. Keys come from the environment only."""
+
+    base_url: Annotated[str | None, Meta(description="Where it is; Anthropic without /v1, OpenAI with it")] = None
+    auth_header: Annotated[
+        str | None, Meta(description="The header that carries the key; default: the provider's own")
+    ] = None
+    api_version: Annotated[str | None, Meta(description="The version of its API to ask for")] = None
+    headers: Annotated[dict[str, str], Meta(description="More headers for each request")] = {}
+    api: Annotated[
+        Literal["responses", "chat"] | None,
+        Meta(description="Which API of OpenAI; default: responses at OpenAI itself, else chat"),
+    ] = None
+
+
+class Providers(Struct, frozen=True, rename="camel", omit_defaults=True):
+    """The providers' endpoints."""
+
+    anthropic: Endpoint = Endpoint()
+    openai: Endpoint = Endpoint()
+
+
+class Permissions(Struct, frozen=True, rename="camel", omit_defaults=True):
+    """What may run without a question, what is asked about, what is denied."""
+
+    allow: Annotated[tuple[str, ...], Meta(description="Rules for what needs no question")] = ()
+    ask: Annotated[tuple[str, ...], Meta(description="Rules for what is always asked about")] = ()
+    deny: Annotated[tuple[str, ...], Meta(description="Rules for what is never done")] = ()
+    default_mode: Annotated[Mode, Meta(description="The permission mode that a session begins in")] = "default"
+    additional_directories: Annotated[
+        tuple[str, ...], Meta(description="Folders that count as the working folder for the rules")
+    ] = ()
+
+
+class Limits(Struct, frozen=True, rename="camel", omit_defaults=True):
+    """Where a run ends by itself."""
+
+    max_turns: Annotated[Positive | None, Meta(description="Requests to the model for one prompt")] = None
+    max_budget_usd: Annotated[Dollars | None, Meta(description="Cost of a session in US dollars")] = None
+    parallel_calls: Annotated[int, Meta(ge=1, le=100, description="Tool calls that run at the same time")] = 10
+    thinking_tokens: Annotated[int, Meta(ge=0, description="Tokens for thinking; 0 is off")] = 0
+
+
+class Tools(Struct, frozen=True, rename="camel", omit_defaults=True):
+    """How tools run."""
+
+    start_while_streaming: Annotated[
+        bool, Meta(description="Calls that change nothing start while the model still talks")
+    ] = True
+    result_limit: Annotated[
+        int, Meta(ge=1000, description="Characters of a result before the whole goes to a file instead")
+    ] = 30_000
+
+
+class Shell(Struct, frozen=True, rename="camel", omit_defaults=True):
+    """How shell commands run."""
+
+    timeout: Annotated[float, Meta(gt=0, description="Seconds that a command may take by default")] = 120.0
+    max_timeout: Annotated[float, Meta(gt=0, description="Seconds that a command may be given at most")] = 600.0
+    background_on_timeout: Annotated[
+        bool, Meta(description="In the terminal app a command that takes too long moves to the background")
+    ] = False
+    environment: Annotated[
+        Literal["inherit", "listed"],
+        Meta(description="What commands get: the environment less its secrets, or only keepEnvironment"),
+    ] = "inherit"
+    keep_environment: Annotated[
+        tuple[str, ...], Meta(description="Variables that commands get whatever their names look like")
+    ] = ()
+
+
+class WebFetch(Struct, frozen=True, rename="camel", omit_defaults=True):
+    """What WebFetch may reach."""
+
+    allow_private: Annotated[bool, Meta(description="Also addresses of the local network and this machine")] = False
+
+
+class PriceSetting(Struct, frozen=True, rename="camel", omit_defaults=True):
+    """US dollars per million tokens; the cache's as multiples of the input price."""
+
+    input: NotNegative = 0.0
+    output: NotNegative = 0.0
+    cache_write: NotNegative = 1.25
+    cache_read: NotNegative = 0.1
+
+
+class ModelSetting(Struct, frozen=True, rename="camel", omit_defaults=True):
+    """What to know of a model beside or against the catalogue. `None`: as the catalogue says."""
+
+    provider: str | None = None
+    window: Annotated[int, Meta(ge=1024)] | None = None
+    output_limit: Positive | None = None
+    output_ceiling: Annotated[int, Meta(ge=0)] | None = None
+    price: PriceSetting | None = None
+    images: bool | None = None
+    documents: bool | None = None
+    thinking: bool | None = None
+    tools: bool | None = None
+
+
+class Settings(Struct, frozen=True, rename="camel", omit_defaults=True):
+    """All settings of one process."""
+
+    model: Annotated[str | None, Meta(description="The model to use, or an alias of one")] = None
+    fallback_model: Annotated[str | None, Meta(description="The model to use while that one is overloaded")] = None
+    effort: Annotated[Effort | None, Meta(description="How hard the model thinks")] = None
+    models: Annotated[dict[str, ModelSetting], Meta(description="Limits, prices and abilities of models, by name")] = {}
+    model_aliases: Annotated[dict[str, str], Meta(description="Short names of models")] = {}
+    providers: Providers = Providers()
+    network: Network = Network()
+    permissions: Permissions = Permissions()
+    limits: Limits = Limits()
+    tools: Tools = Tools()
+    shell: Shell = Shell()
+    web_fetch: WebFetch = WebFetch()
+    env: Annotated[dict[str, str], Meta(description="Variables for shell commands and servers")] = {}
+    theme: Annotated[str, Meta(description="Colours of the terminal app")] = "auto"
+    trusted_folders: Annotated[
+        tuple[str, ...], Meta(description="Folders whose project settings count without asking; user settings only")
+    ] = ()
+
+
+FOREIGN = frozenset(
+    [
+        "$schema",
+        "apiKeyHelper",
+        "cleanupPeriodDays",
+        "includeCoAuthoredBy",
+        "attribution",
+        "hooks",
+        "disableAllHooks",
+        "statusLine",
+        "outputStyle",
+        "forceLoginMethod",
+        "forceLoginOrgUUID",
+        "enableAllProjectMcpServers",
+        "enabledMcpjsonServers",
+        "disabledMcpjsonServers",
+        "allowedMcpServers",
+        "deniedMcpServers",
+        "awsAuthRefresh",
+        "awsCredentialExport",
+        "sandbox",
+        "enabledPlugins",
+        "extraKnownMarketplaces",
+        "strictKnownMarketplaces",
+        "alwaysThinkingEnabled",
+        "spinnerTipsEnabled",
+        "autoUpdatesChannel",
+        "companyAnnouncements",
+        "otelHeadersHelper",
+        "allowManagedHooksOnly",
+        "language",
+        "availableModels",
+        "fileSuggestion",
+        "respectGitignore",
+        "plansDirectory",
+        "showTurnDuration",
+        "terminalProgressBarEnabled",
+        "prefersReducedMotion",
+        "teammateMode",
+        "fastMode",
+        "autoMemoryEnabled",
+        "autoMemoryDirectory",
+        "editorMode",
+        "verbose",
+        "defaultShell",
+        "worktree",
+        "spinnerVerbs",
+        "skipDangerousModePermissionPrompt",
+    ]
+)
+"""Names that settings of other tools have and that mean nothing here yet: no reason for a warning."""
+FOREIGN_PERMISSIONS = frozenset(["disableBypassPermissionsMode", "disableAutoMode", "skipAutoPermissionPrompt"])

@@ -1,0 +1,268 @@
+"""One source of settings: a file, the environment, flags. Reading it, and checking each value by itself."""
+
+import difflib
+import json
+import os
+import re
+import stat
+import types
+import typing
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal
+
+import msgspec
+from msgspec import Struct
+
+from tugline.config.place import locate
+from tugline.config.settings import FOREIGN, FOREIGN_PERMISSIONS, Settings
+from tugline.rules.rule import split_rules
+
+SIZE_LIMIT = 1_000_000
+Path = tuple[str, ...]
+Layer = Literal["default", "user", "project", "local", "environment", "command line", "managed"]
+Fields = Mapping[str, Any]
+
+
+class Problem(Struct, frozen=True):
+    """Something wrong with a source. `fatal`: a session must not start with it."""
+
+    level: Literal["warning", "error"]
+    text: str
+    fatal: bool = False
+
+    def __str__(self) -> str:
+        return self.text
+
+
+class Source(Struct, frozen=True):
+    """The values of one source, checked. `name` is what people call it: a path, a variable, a flag."""
+
+    layer: Layer
+    name: str
+    values: dict[Path, Any]
+    names: dict[Path, str] = {}
+    """Where a single value comes from, if not from `name`."""
+    foreign: bool = False
+
+
+def leaves(kind: type = Settings, above: Path = ()) -> Iterator[tuple[Path, Any]]:
+    """All settings with their types."""
+    for name, annotation in _fields(kind).items():
+        if _is_group(annotation):
+            yield from leaves(annotation, (*above, name))
+        else:
+            yield (*above, name), annotation
+
+
+def _fields(kind: Any) -> dict[str, Any]:
+    return dict(zip(kind.__struct_encode_fields__, kind.__annotations__.values(), strict=True))
+
+
+def _is_group(annotation: Any) -> bool:
+    return isinstance(annotation, type) and issubclass(annotation, Struct)
+
+
+def check(
+    data: Mapping[str, Any], layer: Layer, name: str, text: str, *, foreign: bool = False
+) -> tuple[Source, list[Problem]]:
+    """The values that are right, and problems for the rest. `text` is the JSON they stand in, for line and column."""
+    values: dict[Path, Any] = {}
+    problems: list[Problem] = []
+    _walk(data, Settings, (), values, problems, _Where(name, text, foreign))
+    return Source(layer=layer, name=name, values=values, foreign=foreign), problems
+
+
+class _Where(Struct, frozen=True):
+    name: str
+    text: str
+    foreign: bool
+
+    def at(self, path: tuple[str | int, ...]) -> str:
+        found = locate(self.text, path) if self.text else None
+        return f"{self.name}:{found[0]}:{found[1]}" if found else self.name
+
+
+def _walk(
+    data: Mapping[str, Any],
+    kind: Any,
+    above: Path,
+    values: dict[Path, Any],
+    problems: list[Problem],
+    where: _Where,
+) -> None:
+    fields = _fields(kind)
+    for key, value in data.items():
+        path = (*above, key)
+        annotation = fields.get(key)
+        if key not in fields:
+            unknown = _unknown(path, fields, where)
+            if unknown is not None:
+                problems.append(unknown)
+        elif _is_group(annotation):
+            if isinstance(value, Mapping):
+                _walk(value, annotation, path, values, problems, where)
+            else:
+                problems.append(_wrong(path, f"Expected `object`, got `{_kind(value)}`", where))
+        else:
+            try:
+                values[path] = msgspec.convert(value, annotation)
+            except msgspec.ValidationError as error:
+                problems.append(_wrong(path, str(error), where))
+
+
+def _unknown(path: Path, fields: Fields, where: _Where) -> Problem | None:
+    key = path[-1]
+    if where.foreign or (len(path) == 1 and key in FOREIGN):
+        return None
+    if path[:-1] == ("permissions",) and key in FOREIGN_PERMISSIONS:
+        return None
+    close = difflib.get_close_matches(key, list(fields), n=1, cutoff=0.6)
+    elsewhere = [".".join(leaf) for leaf, _ in leaves() if leaf[-1] == key]
+    if close:
+        hint = f"; did you mean {'.'.join((*path[:-1], close[0]))}?"
+    elif elsewhere:
+        hint = f"; did you mean {elsewhere[0]}?"
+    else:
+        hint = ""
+    return Problem("warning", f"{where.at(path)}: unknown setting {'.'.join(path)}{hint}")
+
+
+_SPOT = re.compile(r" - at `\$([^`]*)`\Z")
+
+
+def _wrong(path: Path, message: str, where: _Where) -> Problem:
+    """What msgspec says, at the very place that it means."""
+    spot = _SPOT.search(message)
+    deeper: list[str | int] = []
+    if spot is not None:
+        message = message[: spot.start()]
+        for found in re.finditer(r"\[(\d+)\]|\.([^.\[]+)", spot[1]):
+            deeper.append(int(found[1]) if found[1] else found[2])
+    full = (*path, *deeper)
+    dotted = "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in full).lstrip(".")
+    level: Literal["warning", "error"] = "warning" if where.foreign else "error"
+    return Problem(level, f"{where.at(full)}: {dotted}: {message[:1].lower() + message[1:]}")
+
+
+def _kind(value: Any) -> str:
+    if value is None:
+        return "null"
+    return {bool: "bool", str: "str", int: "int", float: "float", list: "array"}.get(type(value), "object")
+
+
+def read_file(path: str, layer: Layer, *, foreign: bool = False) -> tuple[Source | None, list[Problem]]:
+    """A settings file; no source where there is none. What cannot be read is a problem, never an exception."""
+    try:
+        found = os.stat(path)
+        if not stat.S_ISREG(found.st_mode):
+            what = "a folder" if stat.S_ISDIR(found.st_mode) else "no regular file"
+            return None, [Problem("error", f"{path}: cannot be read as settings: it is {what}")]
+        if found.st_size > SIZE_LIMIT:
+            return None, [
+                Problem("error", f"{path}: too big for settings: {found.st_size} bytes, {SIZE_LIMIT} at most")
+            ]
+        with open(path, "rb") as file:
+            raw = file.read(SIZE_LIMIT + 1)
+    except (FileNotFoundError, NotADirectoryError):
+        return None, []
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        return None, [Problem("error", f"{path}: cannot be read: {reason}")]
+    return read_json(raw, layer, path, foreign=foreign)
+
+
+def read_json(raw: bytes, layer: Layer, name: str, *, foreign: bool = False) -> tuple[Source | None, list[Problem]]:
+    """Settings as JSON text."""
+    try:
+        text = raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = raw.count(b"\n", 0, error.start) + 1
+        return None, [Problem("error", f"{name}:{line}: is not UTF-8 text")]
+    if not text.strip():
+        return None, []
+    try:
+        data = json.loads(text)
+    except json.JSONDecodeError as error:
+        return None, [Problem("error", f"{name}:{error.lineno}:{error.colno}: broken JSON: {error.msg}")]
+    except (RecursionError, ValueError):
+        return None, [Problem("error", f"{name}: broken JSON: nested too deeply, or a number that is too long")]
+    if not isinstance(data, dict):
+        return None, [Problem("error", f"{name}:1:1: expected an object with settings, got `{_kind(data)}`")]
+    return check(data, layer, name, text, foreign=foreign)
+
+
+# -- the environment --------------------------------------------------------------------------------
+
+
+def variable(path: Path) -> str:
+    """The name of the variable that overrides a setting."""
+    return "TUGLINE_" + "_".join(re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", part).upper() for part in path)
+
+
+OTHER_NAMES: dict[str, Path] = {
+    "ANTHROPIC_BASE_URL": ("providers", "anthropic", "baseUrl"),
+    "OPENAI_BASE_URL": ("providers", "openai", "baseUrl"),
+}
+"""Variables of other makers that say the same as a setting; our own name wins."""
+
+
+def read_environment(environ: Mapping[str, str]) -> tuple[Source, list[Problem]]:
+    """Settings from `TUGLINE_…` and the variables that everybody knows. An empty variable says nothing."""
+    values: dict[Path, Any] = {}
+    names: dict[Path, str] = {}
+    problems: list[Problem] = []
+    for name, path in OTHER_NAMES.items():
+        if environ.get(name):
+            values[path], names[path] = environ[name], name
+    ours = {name: text for name, text in environ.items() if name.startswith("TUGLINE_") and text}
+    if ours:
+        types_of = {variable(path): (path, annotation) for path, annotation in leaves()}
+        for name in sorted(ours):
+            if name not in types_of:
+                close = difflib.get_close_matches(name, list(types_of), n=1, cutoff=0.85)
+                if close:
+                    problems.append(Problem("warning", f"{name}: unknown variable; did you mean {close[0]}?"))
+                continue
+            path, annotation = types_of[name]
+            try:
+                values[path] = _from_text(ours[name], annotation)
+            except (msgspec.ValidationError, json.JSONDecodeError) as error:
+                message = str(error)
+                problems.append(
+                    Problem("error", f"{name}: {message[:1].lower() + message[1:]}, as {ours[name]!r:.100}")
+                )
+            else:
+                names[path] = name
+    # the model is chosen by a setting before the environment (decision 19)
+    values.pop(("model",), None)
+    return Source(layer="environment", name="environment", values=values, names=names), problems
+
+
+def read_model_variable(environ: Mapping[str, str]) -> Source:
+    """`TUGLINE_MODEL`, else `ANTHROPIC_MODEL`: what is used where no setting names a model."""
+    for name in ("TUGLINE_MODEL", "ANTHROPIC_MODEL"):
+        if environ.get(name):
+            return Source(layer="environment", name=name, values={("model",): environ[name]})
+    return Source(layer="environment", name="environment", values={})
+
+
+def _from_text(text: str, annotation: Any) -> Any:
+    plain = _plain(annotation)
+    origin = typing.get_origin(plain) or plain
+    if origin is dict:
+        return msgspec.convert(json.loads(text), annotation)
+    if origin is tuple:
+        parts = json.loads(text) if text.lstrip().startswith("[") else split_rules(text, separators=",")
+        return msgspec.convert(parts, annotation)
+    if plain is bool and text.lower() in ("yes", "on", "no", "off"):
+        return text.lower() in ("yes", "on")
+    return msgspec.convert(text, annotation, strict=False)
+
+
+def _plain(annotation: Any) -> Any:
+    if typing.get_origin(annotation) is typing.Annotated:
+        annotation = typing.get_args(annotation)[0]
+    if typing.get_origin(annotation) in (typing.Union, types.UnionType):
+        kinds = [kind for kind in typing.get_args(annotation) if kind is not type(None)]
+        return kinds[0] if len(kinds) == 1 else annotation
+    return annotation
