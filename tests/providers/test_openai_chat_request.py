@@ -13,7 +13,7 @@ from tugline.providers.endpoint import Endpoint
 from tugline.providers.openai_chat import ChatEncoder, OpenAIChatProvider
 
 
-def encode(wanted: ModelRequest, *, openai_itself: bool = True, catalog: Catalog | None = None) -> dict[str, Any]:
+def encode(wanted: ModelRequest, *, openai_itself: bool = False, catalog: Catalog | None = None) -> dict[str, Any]:
     body = json.loads(ChatEncoder(catalog or Catalog(), openai_itself=openai_itself).encode(wanted)[1])
     assert isinstance(body, dict)
     return body
@@ -61,7 +61,7 @@ def test_a_whole_request() -> None:
         ],
         "stream": True,
         "stream_options": {"include_usage": True},
-        "prompt_cache_key": "s1:a1",
+        "max_tokens": 16384,
     }
 
 
@@ -148,14 +148,22 @@ def test_quotes_and_half_characters_survive_the_joining() -> None:
     assert made[0]["content"] == f"{clean}\n\n{clean}"
 
 
+def test_openai_itself_gets_words_in_parts_and_its_own_fields() -> None:
+    body = encode(ask(user("m0", "x"), session="s1", agent="a1", tail="t"), openai_itself=True)
+    assert body == {
+        "model": "gpt-4o",
+        "messages": [{"role": "user", "content": [{"type": "text", "text": "x"}, {"type": "text", "text": "t"}]}],
+        "stream": True,
+        "stream_options": {"include_usage": True},
+        "prompt_cache_key": "s1:a1",
+    }
+
+
 def test_the_output_limit_has_two_names() -> None:
-    assert "max_completion_tokens" not in encode(ask(user("m0", "x")))
-    assert encode(ask(user("m0", "x"), max_output_tokens=5))["max_completion_tokens"] == 5
-    other = encode(ask(user("m0", "x"), model="llama3.1"), openai_itself=False)
-    assert other["max_tokens"] == 8192
-    assert "max_tokens" not in encode(ask(user("m0", "x"), model="unknown"), openai_itself=False)
-    assert encode(ask(user("m0", "x"), model="unknown", max_output_tokens=5), openai_itself=False)["max_tokens"] == 5
-    assert "prompt_cache_key" not in encode(ask(user("m0", "x"), session="s"), openai_itself=False)
+    assert encode(ask(user("m0", "x"), max_output_tokens=5), openai_itself=True)["max_completion_tokens"] == 5
+    assert encode(ask(user("m0", "x"), model="llama3.1"))["max_tokens"] == 8192
+    assert "max_tokens" not in encode(ask(user("m0", "x"), model="unknown"))
+    assert encode(ask(user("m0", "x"), model="unknown", max_output_tokens=5))["max_tokens"] == 5
 
 
 def test_effort_is_fitted_to_the_model() -> None:

@@ -97,7 +97,7 @@ class ChatEncoder:
         if request.tools:
             parts += [b',"tools":[', conversation.tools(request.tools, _encode_tool), b"]"]
         parts.append(b',"messages":[')
-        parts.append(joined(_messages(conversation, request)))
+        parts.append(joined(_messages(conversation, request, in_parts=self._openai_itself)))
         parts.append(b"]")
         parts.append(self._options(request, card))
         parts.append(b"}")
@@ -189,14 +189,16 @@ def _part(part: Text | Image | Document) -> dict[str, Any]:
     return {"type": "file", "file": {"filename": part.title or "document.pdf", "file_data": url}}
 
 
-def _messages(conversation: Conversation, request: ModelRequest) -> list[bytes]:
+def _messages(conversation: Conversation, request: ModelRequest, *, in_parts: bool) -> list[bytes]:
+    """`in_parts`: the user's words as a list of parts, so that a picture which joins them later changes nothing before
+    it; many servers other than OpenAI's own understand words only as one string."""
     system = "\n\n".join(text for text in request.system if text.strip())
     made = [dumps({"role": "system", "content": system})] if system else []
     groups = list(conversation.groups())
     tail = request.tail if request.tail.strip() else ""
     for group in groups:
         if group.user:
-            made += _user_group(group, tail if group is groups[-1] else "")
+            made += _user_group(group, tail if group is groups[-1] else "", in_parts=in_parts)
         else:
             made.append(_assistant_group(group))
     if not groups or (tail and not groups[-1].user):
@@ -204,12 +206,12 @@ def _messages(conversation: Conversation, request: ModelRequest) -> list[bytes]:
     return made
 
 
-def _user_group(group: Group, tail: str) -> list[bytes]:
+def _user_group(group: Group, tail: str, *, in_parts: bool) -> list[bytes]:
     made = [entry.results for entry in group.entries if entry.results]
     spoken = [entry for entry in group.entries if entry.content]
     if not spoken and not tail:
         return made
-    if all(entry.text is not None for entry in spoken):
+    if not in_parts and all(entry.text is not None for entry in spoken):
         texts = [entry.text for entry in spoken if entry.text is not None]
         text = _GAP.join([*texts, inner(tail)] if tail else texts)
         made.append(b'{"role":"user","content":"' + text + b'"}')
