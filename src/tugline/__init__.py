@@ -5,7 +5,7 @@ The names below are the library; each is imported when it is first used, so that
 
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
+from tugline.version import __version__ as __version__
 
 _HOMES = {
     "tugline.library": ("Session", "query"),

@@ -5,8 +5,11 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
+from tugline.config.load import Config, load
+from tugline.config.settings import Endpoint as EndpointSettings
+from tugline.config.settings import ModelSetting
 from tugline.context.surroundings import look_around
 from tugline.loop.agent import Agent, AgentSpec
 from tugline.loop.executor import Gear, StateCell
@@ -17,21 +20,22 @@ from tugline.loop.transcript import Transcript
 from tugline.loop.voice import Voice
 from tugline.net.client import HttpClient, Timeouts, Tls
 from tugline.ports import Provider, Tool
+from tugline.protocol.codec import encode
 from tugline.protocol.errors import ConfigError, UsageError
 from tugline.protocol.events import Origin, SessionStarted
 from tugline.protocol.ids import AgentId, SessionId
 from tugline.protocol.records import FORMAT, Opened
 from tugline.protocol.specs import AgentState, Effort, Mode
 from tugline.providers.catalog import Catalog
-from tugline.providers.endpoint import Endpoint
+from tugline.providers.endpoint import Auth, Endpoint
 from tugline.providers.fallback import Fallback
 from tugline.providers.limits import PROCESS_GATES
+from tugline.providers.record import Recording
 from tugline.providers.retry import NetworkSettings, Retry, Steps
 from tugline.providers.router import Router
-from tugline.rules.permission import Policy
+from tugline.rules.permission import Policy, denied_tools
 from tugline.rules.price import cost
 from tugline.rules.prompt import system_prompt
-from tugline.rules.rule import parse_rule
 from tugline.rules.shell_footprint import is_read_only
 from tugline.runtime.bus import Bus
 from tugline.runtime.errands import Errands
@@ -49,8 +53,13 @@ from tugline.tools.builtin.grep import Grep
 from tugline.tools.builtin.notebook_edit import NotebookEdit
 from tugline.tools.builtin.read import Read
 from tugline.tools.builtin.todo_write import TodoWrite
+from tugline.tools.builtin.tool_search import ToolSearch
+from tugline.tools.builtin.web_fetch import WebFetch
 from tugline.tools.builtin.write import Write
+from tugline.tools.define import RESULT_LIMIT
 from tugline.tools.toolset import Toolset, chosen, joined, without
+from tugline.version import __version__
+from tugline.workspaces.environment import child_environment
 from tugline.workspaces.local import LocalWorkspace
 
 
@@ -101,69 +110,100 @@ async def open_session(options: Options) -> AsyncIterator[Session]:
             yield session
 
 
+def load_config(options: Options) -> Config:
+    """The settings of a session with these options."""
+    environ = os.environ if options.environ is None else options.environ
+    settings = options.settings
+    return load(
+        cwd=_folder(options.cwd or os.getcwd()),
+        environ=environ,
+        trusted=options.trust or "project" in (options.setting_sources or ()),
+        flags=_flags(options),
+        settings=encode(dict(settings)).decode() if isinstance(settings, Mapping) else settings,
+        sources=options.setting_sources,
+    )
+
+
+def _flags(options: Options) -> dict[str, Any]:
+    """The options that are settings, by the settings' names."""
+    given = {
+        "model": options.model,
+        "fallbackModel": options.fallback_model,
+        "effort": options.effort,
+        "permissions.defaultMode": options.permission_mode,
+        "permissions.allow": list(options.allowed_tools),
+        "permissions.deny": list(options.disallowed_tools),
+        "permissions.additionalDirectories": list(options.add_dirs),
+        "limits.maxTurns": options.max_turns,
+        "limits.maxBudgetUsd": options.max_budget_usd,
+        "limits.thinkingTokens": options.thinking_tokens,
+    }
+    return {name: value for name, value in given.items() if value not in (None, [])}
+
+
 async def _compose(options: Options, stack: AsyncExitStack) -> Session:
     environ = os.environ if options.environ is None else options.environ
-    cwd = _folder(options.cwd or os.getcwd())
-    catalog = Catalog()
-    access = Access.of(options, environ)
-    model = options.model or environ.get("TUGLINE_MODEL") or environ.get("ANTHROPIC_MODEL") or access.default_model()
-    model = catalog.resolve(model)
+    config = load_config(options)
+    config.require_sound()
+    settings = config.settings
+    catalog = Catalog(
+        {name: _card_fields(entry) for name, entry in settings.models.items()}, aliases=settings.model_aliases
+    )
+    access = find_access(options, config, environ)
+    model = catalog.resolve(settings.model or access.default_model())
     session_id = SessionId(options.session_id or new_uuid())
     bus, ids, clock = Bus(), RandomIds(), SystemClock()
     voice = Voice(bus, Origin(session_id, AgentId("main"), chain=ids.new("chain")))
-    provider = options.provider or make_provider(access, catalog, NetworkSettings(), environ)
+    provider = _wrap(options.provider or make_provider(access, catalog, config, environ), options, config, catalog)
     stack.push_async_callback(provider.aclose)
-    if options.fallback_model:
-        provider = Fallback(provider, catalog.resolve(options.fallback_model))
-    folder = os.path.join(_data_home(environ), "sessions", _slug(cwd))
+    folder = os.path.join(config.folders.sessions, _slug(config.project_root))
     log = JsonlLog(os.path.join(folder, f"{session_id}.jsonl"))
     stack.push_async_callback(log.aclose)
     log.append(
-        Opened(format=FORMAT, session=session_id, agent=AgentId("main"), cwd=cwd, version="0.1.0", time=clock.time())
+        Opened(
+            format=FORMAT,
+            session=session_id,
+            agent=AgentId("main"),
+            cwd=config.cwd,
+            version=__version__,
+            time=clock.time(),
+        )
     )
-    spill_folder = os.path.join(folder, str(session_id))
-    workspace = LocalWorkspace((cwd, *map(_folder, options.add_dirs)), spill_dir=spill_folder)
+    kept = os.path.join(folder, str(session_id))
+    workspace = make_workspace(config, environ, kept)
     questions = Questions(voice, ids, attended=options.attended)
     ledger = Ledger(cost)
     errands = Errands(provider, lambda: access.small_model(model), ids, ledger, session_id)
-    tools = make_tools(options, questions, errands, environ)
-    policy = Policy(
-        mode=options.permission_mode or "default",
-        allow=tuple(parse_rule(rule, "allow", "--allowed-tools") for rule in options.allowed_tools),
-        deny=tuple(parse_rule(rule, "deny", "--disallowed-tools") for rule in options.disallowed_tools if "(" in rule),
-        directories=workspace.roots,
-        cwd=cwd,
-        home=os.path.expanduser("~"),
-        project_root=cwd,
-        readable=(spill_folder,),
-    )
-    judge = Standing(policy, workspace.resolve)
-    transcript = Transcript(log, clock)
+    standing = make_standing(config, workspace, kept)
+    tools = make_tools(options, config, questions, errands, environ)
+    tools = without(tools, denied_tools(standing.policy, tools.names))
     gear = Gear(
         tools=tools,
-        gate=Gate(judge, questions, voice),
+        gate=Gate(standing, questions, voice),
         workspace=workspace,
-        transcript=transcript,
-        spill=FileSpill(spill_folder),
+        transcript=Transcript(log, clock),
+        spill=FileSpill(kept),
         voice=voice,
         clock=clock,
         inbox=Inbox(),
-        state=StateCell(AgentState(cwd)),
+        state=StateCell(AgentState(config.cwd)),
         agent=AgentId("main"),
+        limit=settings.limits.parallel_calls,
+        result_limit=None if settings.tools.result_limit == RESULT_LIMIT else settings.tools.result_limit,
+        start_while_streaming=settings.tools.start_while_streaming,
     )
-    around = await look_around(workspace, cwd)
     spec = AgentSpec(
         system=system_prompt(
-            around=around,
+            around=await look_around(workspace, config.cwd),
             model=model,
-            mode=judge.mode,
+            mode=standing.mode,
             replaced=options.system_prompt,
             appended=(options.append_system_prompt,) if options.append_system_prompt else (),
         ),
-        max_steps=options.max_turns,
-        max_cost_usd=options.max_budget_usd,
-        thinking_tokens=options.thinking_tokens or 0,
-        effort=options.effort,
+        max_steps=settings.limits.max_turns,
+        max_cost_usd=settings.limits.max_budget_usd,
+        thinking_tokens=settings.limits.thinking_tokens,
+        effort=settings.effort,
     )
     agent = Agent(spec, model=model, provider=provider, gear=gear, specs=tools.specs, ids=ids, ledger=ledger)
 
@@ -171,15 +211,34 @@ async def _compose(options: Options, stack: AsyncExitStack) -> Session:
         return SessionStarted(
             seq=bus.number(),
             origin=voice.origin,
-            cwd=cwd,
+            cwd=config.cwd,
             model=model,
-            mode=judge.mode,
+            mode=standing.mode,
             tools=tuple(spec.name for spec in tools.specs()),
             key_source=access.key_source,
             transcript=log.path,
         )
 
-    return Session(agent, bus, questions, started=started, set_mode=judge.set_mode, resources=stack.pop_all())
+    return Session(
+        agent,
+        bus,
+        questions,
+        started=started,
+        set_mode=standing.set_mode,
+        notices=_notices(config, standing),
+        resources=stack.pop_all(),
+    )
+
+
+def _notices(config: Config, standing: Standing) -> tuple[str, ...]:
+    """What the person should know at the start."""
+    lines = [problem.text for problem in config.problems]
+    if config.withheld:
+        names = ", ".join(sorted({name for name, _ in config.withheld}))
+        lines.append(f"This folder is not trusted: its settings {names} do not count. With --trust they do.")
+    if standing.mode == "bypassPermissions" and hasattr(os, "geteuid") and os.geteuid() == 0:
+        lines.append("Running as root with the mode bypassPermissions: nothing will be asked about.")
+    return tuple(lines)
 
 
 class Access(Struct, frozen=True):
@@ -190,72 +249,78 @@ class Access(Struct, frozen=True):
     key_source: str = "none"
     own_provider: bool = False
 
-    @classmethod
-    def of(cls, options: Options, environ: Mapping[str, str]) -> "Access":
-        """What the options and the environment give; raises `ConfigError` if that is nothing."""
-        if options.provider is not None:
-            return cls(own_provider=True)
-        anthropic, openai = _anthropic_access(environ), _openai_access(environ)
-        if options.base_url or options.api_key:
-            return cls._given(options, environ)
-        if anthropic is None and openai is None:
-            raise ConfigError(
-                "No model can be reached: there is no key.\n"
-                "Set ANTHROPIC_API_KEY or OPENAI_API_KEY, or OPENAI_BASE_URL for a local model "
-                "(with --model NAME).\n"
-                "To see tugline work without a key, run: tugline demo"
-            )
-        source = next((name for name in KEYS if environ.get(name)), "none")
-        return cls(anthropic, openai, source)
-
-    @classmethod
-    def _given(cls, options: Options, environ: Mapping[str, str]) -> "Access":
-        name, _, _ = (options.model or "").partition("/")
-        speaks_openai = name == "openai" or (
-            name != "anthropic" and (options.base_url or "").rstrip("/").endswith("/v1")
-        )
-        if speaks_openai:
-            key = options.api_key or environ.get("OPENAI_API_KEY", "")
-            return cls(None, Endpoint(base_url=options.base_url or OPENAI_URL, key=key), "api_key")
-        key = options.api_key or environ.get("ANTHROPIC_API_KEY", "")
-        return cls(Endpoint(base_url=options.base_url or ANTHROPIC_URL, key=key), None, "api_key")
-
     def default_model(self) -> str:
-        """The model where nobody named one."""
+        """The model where nobody named one; `ConfigError` where that cannot be guessed."""
         if self.own_provider or self.anthropic is not None:
             return "claude-sonnet-4-5"
         if self.openai is not None and self.openai.openai_itself:
             return "gpt-5"
-        raise ConfigError("Say which model to use: --model NAME, or set TUGLINE_MODEL.")
+        raise ConfigError("Which model? Say --model NAME, or set TUGLINE_MODEL.")
 
     def small_model(self, model: str) -> str:
         """The model for errands."""
         return "claude-haiku-4-5" if self.anthropic is not None and model.startswith("claude") else model
 
 
+def find_access(options: Options, config: Config, environ: Mapping[str, str]) -> Access:
+    """What options, settings and environment give; `ConfigError` if that is nothing."""
+    if options.provider is not None or (config.settings.model or "").startswith("local:"):
+        return Access(own_provider=True)
+    secrets, given = config.secrets, config.settings.providers
+    anthropic_url = given.anthropic.base_url or environ.get("ANTHROPIC_BASE_URL", "").strip()
+    openai_url = given.openai.base_url or environ.get("OPENAI_BASE_URL", "").strip()
+    key, bearer, openai_key = secrets.anthropic_api_key, secrets.anthropic_auth_token, secrets.openai_api_key
+    source = next((name for name in KEYS if environ.get(name)), "none")
+    if options.base_url or options.api_key:
+        name, source = (config.settings.model or "").partition("/")[0], "api_key"
+        if name == "openai" or (name != "anthropic" and (options.base_url or "").rstrip("/").endswith("/v1")):
+            openai_url, openai_key = options.base_url or openai_url, options.api_key or openai_key
+            anthropic_url = key = bearer = ""
+        else:
+            anthropic_url, key = options.base_url or anthropic_url, options.api_key or key
+            openai_url = openai_key = ""
+    anthropic = openai = None
+    if anthropic_url or key or bearer:
+        anthropic = _endpoint(anthropic_url or ANTHROPIC_URL, key or bearer, given.anthropic, "" if key else "bearer")
+    if openai_url or openai_key:
+        openai = _endpoint(openai_url or OPENAI_URL, openai_key, given.openai, "")
+    if anthropic is None and openai is None:
+        raise ConfigError(
+            "No model can be reached: there is no key.\n"
+            "Set ANTHROPIC_API_KEY or OPENAI_API_KEY, or OPENAI_BASE_URL and --model NAME for a local model.\n"
+            "To see tugline work without a key, run: tugline demo"
+        )
+    return Access(anthropic, openai, source)
+
+
 ANTHROPIC_URL = "https://api.anthropic.com"
 OPENAI_URL = "https://api.openai.com/v1"
 KEYS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "OPENAI_API_KEY")
+_AUTH: dict[str, Auth] = {"x-api-key": "x-api-key", "api-key": "api-key", "authorization": "bearer"}
 
 
-def _anthropic_access(environ: Mapping[str, str]) -> Endpoint | None:
-    url, key, token = (
-        environ.get(name, "").strip() for name in ("ANTHROPIC_BASE_URL", "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN")
+def _endpoint(url: str, key: str, given: EndpointSettings, auth: Auth) -> Endpoint:
+    headers = tuple(given.headers.items())
+    name = (given.auth_header or "").lower()
+    if name in _AUTH:
+        auth = _AUTH[name]
+    elif name:
+        auth, headers = "none", (*headers, (name, key))
+    agent = f"tugline/{__version__}"
+    return Endpoint(
+        base_url=url, key=key, auth=auth, version=given.api_version or "", headers=headers, user_agent=agent
     )
-    if not (url or key or token):
-        return None
-    return Endpoint(base_url=url or ANTHROPIC_URL, key=key or token, auth="x-api-key" if key else "bearer")
 
 
-def _openai_access(environ: Mapping[str, str]) -> Endpoint | None:
-    url, key = (environ.get(name, "").strip() for name in ("OPENAI_BASE_URL", "OPENAI_API_KEY"))
-    if not (url or key):
-        return None
-    return Endpoint(base_url=url or OPENAI_URL, key=key)
-
-
-def make_provider(access: Access, catalog: Catalog, network: NetworkSettings, environ: Mapping[str, str]) -> Provider:
+def make_provider(access: Access, catalog: Catalog, config: Config, environ: Mapping[str, str]) -> Provider:
     """The adapters behind retries, chosen by model; none is made before it is needed."""
+    network = NetworkSettings(
+        idle_timeout=config.settings.network.idle_timeout,
+        first_byte_timeout=config.settings.network.first_byte,
+        retry_base=config.settings.network.retry_base,
+        max_retries=config.settings.network.max_retries,
+        retry_budget=config.settings.network.retry_budget,
+    )
     tls = Tls(environ)
     steps = Steps()
     timeouts = Timeouts(connect=network.connect_timeout, first_byte=network.first_byte, idle=None)
@@ -272,7 +337,8 @@ def make_provider(access: Access, catalog: Catalog, network: NetworkSettings, en
 
     def openai() -> Provider:
         endpoint = access.openai or Endpoint(base_url=OPENAI_URL)
-        if endpoint.openai_itself:
+        api = config.settings.providers.openai.api or ("responses" if endpoint.openai_itself else "chat")
+        if api == "responses":
             from tugline.providers.openai_responses import (  # noqa: PLC0415  imported here: start-up cost
                 OpenAIResponsesProvider,
             )
@@ -286,8 +352,50 @@ def make_provider(access: Access, catalog: Catalog, network: NetworkSettings, en
     return Router({"anthropic": anthropic, "openai": openai}, catalog.card, reachable=reachable)
 
 
-def make_tools(options: Options, questions: Questions, errands: Errands, environ: Mapping[str, str]) -> Toolset:
+def _wrap(provider: Provider, options: Options, config: Config, catalog: Catalog) -> Provider:
+    if config.settings.fallback_model:
+        provider = Fallback(provider, catalog.resolve(config.settings.fallback_model))
+    return Recording(provider, options.record) if options.record else provider
+
+
+def _card_fields(entry: ModelSetting) -> dict[str, Any]:
+    return {name: value for name, value in structs.asdict(entry).items() if value is not None}
+
+
+def make_workspace(config: Config, environ: Mapping[str, str], kept: str) -> LocalWorkspace:
+    """The folders and the environment that commands get."""
+    settings = config.settings
+    shell = settings.shell
+    child = child_environment(
+        environ,
+        only=shell.keep_environment if shell.environment == "listed" else None,
+        keep=shell.keep_environment,
+    )
+    roots = (config.cwd, *(_folder(path) for path in settings.permissions.additional_directories))
+    return LocalWorkspace(roots, spill_dir=kept, environment={**child, **settings.env})
+
+
+def make_standing(config: Config, workspace: LocalWorkspace, kept: str) -> Standing:
+    """The mode and rules that a session begins with."""
+    policy = Policy(
+        mode=config.settings.permissions.default_mode,
+        allow=config.allow,
+        ask=config.ask,
+        deny=config.deny,
+        directories=workspace.roots,
+        cwd=config.cwd,
+        home=config.home,
+        project_root=config.project_root,
+        readable=(kept,),
+    )
+    return Standing(policy, workspace.resolve)
+
+
+def make_tools(
+    options: Options, config: Config, questions: Questions, errands: Errands, environ: Mapping[str, str]
+) -> Toolset:
     """The built-in tools that were chosen, and the caller's."""
+    shell, fetch = config.settings.shell, config.settings.web_fetch
     builtin: Sequence[Tool] = (
         Read(),
         Write(),
@@ -295,14 +403,21 @@ def make_tools(options: Options, questions: Questions, errands: Errands, environ
         NotebookEdit(),
         Glob(),
         Grep(),
-        Bash(is_read_only),
+        Bash(is_read_only, timeout=shell.timeout, max_timeout=shell.max_timeout),
         TodoWrite(),
         AskUserQuestion(questions),
+        WebFetch(
+            lambda check: HttpClient(environ=environ, check=check),
+            errands,
+            private=("*",) if fetch.allow_private else (),
+        ),
     )
     tools = Toolset(builtin)
     if options.builtin_tools is not None:
         tools = chosen(tools, options.builtin_tools)
-    return without(joined(tools, options.tools), options.disallowed_tools)
+    tools = joined(tools, options.tools)
+    waiting = [tool.spec for tool in tools if tool.deferred]
+    return joined(tools, [ToolSearch(waiting)]) if waiting else tools
 
 
 def _folder(path: str) -> str:
@@ -312,10 +427,5 @@ def _folder(path: str) -> str:
     return real
 
 
-def _data_home(environ: Mapping[str, str]) -> str:
-    home = environ.get("TUGLINE_HOME")
-    return os.path.join(home, "data") if home else os.path.expanduser("~/.local/share/tugline")
-
-
-def _slug(cwd: str) -> str:
-    return "".join(c if c.isalnum() else "-" for c in cwd)[-150:]
+def _slug(path: str) -> str:
+    return "".join(letter if letter.isalnum() else "-" for letter in path)[-150:]

@@ -90,6 +90,8 @@ class Gear(Struct, frozen=True, eq=False, kw_only=True):
     agent: AgentId
     limit: int = schedule.LIMIT
     message_limit: int = results.MESSAGE_LIMIT
+    result_limit: int | None = None
+    """In place of every tool's own limit."""
     start_while_streaming: bool = True
 
 
@@ -331,7 +333,7 @@ class Executor:
             call.slot.stage = Stage.DONE
             return
         gear = self._gear
-        limit = call.tool.result_limit if call.tool else results.SMALLEST
+        limit = gear.result_limit or (call.tool.result_limit if call.tool else results.SMALLEST)
         content = results.fit(self._escape(content, error=error), limit, call.use.id, gear.spill)
         call.result = ToolResult(call.use.id, content, error)
         call.slot.stage = Stage.DONE

@@ -2,7 +2,7 @@
 
 import traceback
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import Self
@@ -16,7 +16,7 @@ from tugline.loop.turn import Turn
 from tugline.protocol.blocks import Text
 from tugline.protocol.commands import Command, Interrupt, Prompt, PromptContent, Reply, SetMode, SetModel, Steer
 from tugline.protocol.errors import SessionError
-from tugline.protocol.events import Crashed, ModeChanged, ModelChanged, SessionStarted, TurnFinished
+from tugline.protocol.events import Crashed, ModeChanged, ModelChanged, Notice, SessionStarted, TurnFinished
 from tugline.protocol.ids import MessageId
 from tugline.protocol.messages import User
 from tugline.protocol.specs import Mode
@@ -36,6 +36,7 @@ class Session:
         *,
         started: Callable[[], SessionStarted],
         set_mode: Callable[[Mode], None],
+        notices: Sequence[str] = (),
         resources: AsyncExitStack,
     ) -> None:
         self.agent = agent
@@ -43,6 +44,8 @@ class Session:
         self.questions = questions
         self._started = started
         self._set_mode = set_mode
+        self.notices = tuple(notices)
+        """What the person should know at the start."""
         self._resources = resources
         self._prompts: deque[User] = deque()
         self._awaited: dict[MessageId, list[anyio.Event]] = {}
@@ -61,6 +64,8 @@ class Session:
         await self._tasks.__aenter__()
         self.opening = self._started()
         self.bus.publish(self.opening)
+        for text in self.notices:
+            self.agent.gear.voice.say(Notice, level="warning", text=text)
         self._tasks.start_soon(self._serve)
         return self
 

@@ -27,9 +27,9 @@ from tugline.tools.define import BuiltinTool, cut_line
 from tugline.tools.plain import plain_text
 from tugline.tools.schema import read_input
 
-DEFAULT_TIMEOUT = 120_000
-MAX_TIMEOUT = 600_000
-"""Milliseconds."""
+DEFAULT_TIMEOUT = 120.0
+MAX_TIMEOUT = 600.0
+"""Seconds."""
 
 _FIRST_REPORT = 2.0
 _NEXT_REPORT = 1.0
@@ -73,15 +73,23 @@ class BashInput(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Bash(BuiltinTool[BashInput]):
-    """Runs shell commands. `is_read_only` says of a command whether it changes nothing."""
+    """Runs shell commands. `is_read_only` says of a command whether it changes nothing; the limits are seconds."""
 
     name = "Bash"
     input = BashInput
     family = "shell"
 
-    def __init__(self, is_read_only: Callable[[str], bool] | None = None) -> None:
+    def __init__(
+        self,
+        is_read_only: Callable[[str], bool] | None = None,
+        *,
+        timeout: float = DEFAULT_TIMEOUT,
+        max_timeout: float = MAX_TIMEOUT,
+    ) -> None:
         super().__init__()
         self._is_read_only = is_read_only
+        self._timeout = timeout
+        self._max_timeout = max_timeout
         self._accepted = self.spec.input_schema
         offered = {name: about for name, about in self._accepted["properties"].items() if name != "run_in_background"}
         self.spec = ToolSpec(self.name, self.spec.description, {**self._accepted, "properties": offered})
@@ -110,7 +118,8 @@ class Bash(BuiltinTool[BashInput]):
 
     async def run(self, data: BashInput, context: ToolContext) -> Result:
         """Run it to its end."""
-        seconds = min(data.timeout or DEFAULT_TIMEOUT, MAX_TIMEOUT) / 1000
+        wanted = data.timeout / 1000 if data.timeout else self._timeout
+        seconds = min(wanted, self._max_timeout)
         try:
             async with context.workspace.process(
                 _argv(data.command), cwd=context.state.cwd, timeout=seconds, report=True, keep=_KEEP
