@@ -165,6 +165,16 @@ async def test_binary_files_are_left_out(desk: Desk) -> None:
     assert "z.txt:1:needle" in text.splitlines()
 
 
+async def test_a_file_that_turns_out_binary_does_not_blur_the_next(tmp_path: Path) -> None:
+    desk = Desk(tmp_path)
+    desk.file("a.bin", b"needle first\n" + b"filler line\n" * 20_000 + b"\0\nneedle\n")
+    desk.file("b.txt", "needle\n")
+    assert (await desk.text(GREP, pattern="needle", output_mode="content")).splitlines() == [
+        "a.bin:1:needle first", "a.bin: a binary file matches", "b.txt:1:needle",
+    ]  # fmt: skip
+    assert await desk.text(GREP, pattern="needle", output_mode="count") == "b.txt:1"
+
+
 async def test_wrong_queries_are_plain_errors(desk: Desk) -> None:
     assert "unclosed group" in await refusal(desk, pattern="(a") or "unterminated" in await refusal(desk, pattern="(a")
     assert "unrecognized file type: pyy" in await refusal(desk, pattern="a", type="pyy")
@@ -282,7 +292,7 @@ async def test_the_users_configuration_of_ripgrep_does_not_count(
 ) -> None:
     from tugline.workspaces.local import LocalWorkspace
 
-    (tmp_path / "config").write_text("--files-without-match\n")
+    (tmp_path / "config").write_text("--invert-match\n")
     environment = {"PATH": os.environ["PATH"], "RIPGREP_CONFIG_PATH": str(tmp_path / "config")}
     desk = Desk(tmp_path, workspace=LocalWorkspace([str(tmp_path)], environment=environment))
     desk.file("a.txt", "needle\n")

@@ -247,6 +247,35 @@ def test_a_full_disk_leaves_the_file_as_it_was(folder: str, linked: bool) -> Non
         assert Path(f"{disk}/a").read_bytes() == b"new"
 
 
+def test_a_write_in_place_that_fails_half_way_is_taken_back(folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = f"{folder}/a"
+    put(path, b"the old content")
+    os.link(path, f"{folder}/b")
+    real = files._write_all
+
+    def failing(descriptor: int, data: bytes) -> None:
+        real(descriptor, data[:4])
+        monkeypatch.setattr(files, "_write_all", real)
+        raise OSError(errno.EIO, "input/output error")
+
+    monkeypatch.setattr(files, "_write_all", failing)
+    with refused("invalid"):
+        write_file(path, b"NEW AND MUCH LONGER CONTENT", stat_file(path))
+    assert Path(path).read_bytes() == b"the old content"
+
+
+def test_what_changes_while_the_new_file_is_written_is_not_overwritten(
+    folder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = f"{folder}/a"
+    known = put(path, b"one")
+    monkeypatch.setattr(os, "fsync", lambda descriptor: Path(path).write_bytes(b"somebody else's"))
+    with refused("changed"):
+        write_file(path, b"two", known)
+    assert Path(path).read_bytes() == b"somebody else's"
+    assert os.listdir(folder) == ["a"]
+
+
 def test_a_mount_point_is_written_in_place(folder: str) -> None:
     known = put(f"{folder}/a", b"one")
     put(f"{folder}/source", b"two")

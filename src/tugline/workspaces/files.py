@@ -7,7 +7,6 @@ link in between. What is not a regular file is refused before it is opened, and 
 import contextlib
 import errno
 import os
-import secrets
 import stat
 from collections.abc import Iterator, Sequence
 
@@ -195,7 +194,7 @@ def _expected(folder: int, name: str, target: str, expect: FileStat | None) -> o
 def _replace(
     folder: int, name: str, target: str, data: bytes, expect: FileStat | None, before: os.stat_result | None
 ) -> None:
-    temp = f".tugline-{secrets.token_hex(8)}.tmp"
+    temp = f".tugline-{os.urandom(8).hex()}.tmp"
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
     descriptor = os.open(temp, flags, 0o666 if before is None else 0o600, dir_fd=folder)
     try:
