@@ -4,8 +4,15 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tugline.testing import ModelServer, reply
+from tugline.testing.prompt_cache import PromptCache
+from tugline.testing.validity import Invalid
+from tugline.testing.wire_anthropic import Messages
+from tugline.testing.wire_chat import Chat
+from tugline.testing.wire_responses import Responses
 
 pytest_plugins = ["raw_wire"]
 
@@ -223,3 +230,75 @@ async def test_responses_takes_a_whole_conversation(wire: Connect) -> None:
     async with ModelServer([reply("fine")]) as server:
         answer = await ask(server, wire, "/v1/responses", {"model": "m", "input": items, "tools": tools})
     assert answer.status == 200
+
+
+TEXT = [{"type": "text", "text": "x", **MARK}]
+WHOLE: dict[str, Any] = {
+    "messages": {
+        "model": "m",
+        "max_tokens": 4000,
+        "system": [{"type": "text", "text": "rules", **MARK}],
+        "tools": [tool()],
+        "thinking": {"type": "enabled", "budget_tokens": 2000},
+        "messages": [
+            user([{"type": "image", "source": {"type": "base64", "media_type": "x", "data": "AA"}}]),
+            use("a"),
+            {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "a", "content": TEXT}]},
+        ],
+    },
+    "chat": {
+        "model": "m",
+        "stream_options": {"include_usage": True},
+        "tools": [function()],
+        "messages": [user([{"type": "text", "text": "hi"}]), calls("a"), answer_to("a")],
+    },
+    "responses": {
+        "model": "m",
+        "instructions": "rules",
+        "tools": [{"type": "function", "name": "a", "parameters": {"type": "object"}}],
+        "input": [
+            user([{"type": "input_text", "text": "hi"}]),
+            item_call("a"),
+            output("a"),
+            {"type": "reasoning", "summary": []},
+        ],
+    },
+}
+
+json_value = st.recursive(
+    st.none() | st.booleans() | st.integers(-9, 9) | st.text(max_size=3) | st.sampled_from(["text", "user", "tool"]),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from(["type", "role", "id"]), inner),
+    max_leaves=4,
+)
+
+
+def places(data: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    found = [path] if path else []
+    for key, value in data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ():
+        found += places(value, (*path, key))
+    return found
+
+
+def spoiled(data: Any, path: tuple[Any, ...], value: Any) -> Any:
+    if not path:
+        return value
+    if isinstance(data, list):
+        return [spoiled(part, path[1:], value) if n == path[0] else part for n, part in enumerate(data)]
+    return {key: spoiled(part, path[1:], value) if key == path[0] else part for key, part in data.items()}
+
+
+@pytest.mark.parametrize("dialect", [Messages(), Chat(), Responses()], ids=["messages", "chat", "responses"])
+@given(data=st.data(), value=json_value)
+def test_a_spoiled_request_is_taken_or_refused_and_never_crashes(dialect: Any, data: st.DataObject, value: Any) -> None:
+    whole = WHOLE[dialect.name]
+    dialect.check(whole, {"anthropic-version": "1"})
+    body = spoiled(whole, data.draw(st.sampled_from(places(whole))), value)
+    refused = False
+    try:
+        dialect.check(body, {"anthropic-version": "1"})
+    except Invalid:
+        refused = True
+    if not refused:
+        assert dialect.view(body).model == body["model"]
+        assert dialect.usage(body, PromptCache()).output == 0
+        dialect.encoder(body)

@@ -28,6 +28,7 @@ class Responses:
         require(body.get("previous_response_id") is None, "previous_response_id: this server keeps no responses")
         limit = body.get("max_output_tokens")
         require(limit is None or (isinstance(limit, int) and limit >= 16), "max_output_tokens: at least 16")
+        require(isinstance(body.get("instructions") or "", str), "instructions: must be a string")
         items = body.get("input")
         require(isinstance(items, str | list) and items, "Missing required parameter: 'input'.")
         if isinstance(items, list):
@@ -36,7 +37,9 @@ class Responses:
             _check_answers(items)
         tools = body.get("tools")
         require(tools is None or isinstance(tools, list), "tools: must be a list")
-        functions = [tool for tool in tools or [] if isinstance(tool, dict) and tool.get("type") == "function"]
+        for n, tool in enumerate(tools or []):
+            require(isinstance(tool, dict) and isinstance(tool.get("type"), str), f"tools[{n}].type: required")
+        functions = [tool for tool in tools or [] if tool["type"] == "function"]
         for n, tool in enumerate(functions):
             check_schema(tool.get("parameters"), f"tools[{n}].parameters")
         check_tool_names([tool.get("name") for tool in functions], 64)
