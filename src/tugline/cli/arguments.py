@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from tugline.cli.flags import BY_NAME, COMMANDS, LATER_COMMANDS, LATER_FLAGS, TOOL_NAMES, Flag
 from tugline.protocol.errors import UsageError
+from tugline.protocol.specs import Effort, Mode
 
 _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 
@@ -30,11 +31,11 @@ class Arguments(Struct, frozen=True, kw_only=True):
     max_turns: int | None = None
     max_budget_usd: float | None = None
     thinking_tokens: int | None = None
-    effort: str | None = None
+    effort: Effort | None = None
     allowed_tools: tuple[str, ...] = ()
     disallowed_tools: tuple[str, ...] = ()
     tools: tuple[str, ...] | None = None
-    permission_mode: str | None = None
+    permission_mode: Mode | None = None
     skip_permissions: bool = False
     add_dirs: tuple[str, ...] = ()
     system_prompt: str | None = None

@@ -30,7 +30,7 @@ class Stopping:
     def __init__(self, last_words: Callable[[int], None]) -> None:
         self.number: int | None = None
         self._last_words = last_words
-        self._ask: Callable[[], None] | None = None
+        self._ask: Callable[[], object] | None = None
         self._former: dict[int, signal.Handlers | Callable[[int, FrameType | None], object] | int | None] = {}
 
     @property
@@ -51,7 +51,7 @@ class Stopping:
             signal.signal(number, handler)
         self._former.clear()
 
-    def bind(self, ask: Callable[[], None]) -> None:
+    def bind(self, ask: Callable[[], object]) -> None:
         """From now on the first signal calls `ask`, which must be safe to call from a signal handler."""
         self._ask = ask
 

@@ -8,7 +8,9 @@ _INVISIBLE = (
     "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0"
     "\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e0fff"
 )
-_SUSPECT = re.compile(f"[\x00-\x08\x0b-\x1f\x7f-\x9f{_INVISIBLE}]")
+_CONTROLS = "\x00-\x08\x0b-\x1f\x7f-\x9f"
+_SUSPECT = re.compile(f"[{_CONTROLS}{_INVISIBLE}]")
+_CONTROL = re.compile(f"[{_CONTROLS}]")
 
 STRING_LIMIT = 4_096
 """Characters after which a control string without an end no longer hides what follows."""
@@ -34,7 +36,8 @@ class Cleaner:
     and characters that are invisible or turn the direction of writing, become visible escapes.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, suspect: re.Pattern[str] = _SUSPECT) -> None:
+        self._suspect = suspect
         self._state = _In.GROUND
         self._length = 0
         self._out: list[str] = []
@@ -44,7 +47,7 @@ class Cleaner:
         position, end = 0, len(text)
         while position < end:
             if self._state == _In.GROUND:
-                found = _SUSPECT.search(text, position)
+                found = self._suspect.search(text, position)
                 stop = found.start() if found else end
                 if stop > position:
                     self._out.append(text[position:stop])
@@ -99,7 +102,7 @@ class Cleaner:
             self._begin_string()
         elif char == "\r":
             self._state = _In.RETURN
-        elif _SUSPECT.match(char):
+        elif self._suspect.match(char):
             self._out.append(escaped(char))
         else:
             self._out.append(char)
@@ -153,6 +156,14 @@ def clean(text: str) -> str:
     if _SUSPECT.search(text) is None:
         return text
     cleaner = Cleaner()
+    return cleaner.feed(text) + cleaner.close()
+
+
+def clean_controls(text: str) -> str:
+    """The text without control sequences, all else as it is: for what a program reads, or a person after it."""
+    if _CONTROL.search(text) is None:
+        return text
+    cleaner = Cleaner(suspect=_CONTROL)
     return cleaner.feed(text) + cleaner.close()
 
 

@@ -90,7 +90,5 @@ def _decode(data: bytes) -> str:
             f"stdin is not UTF-8 text (byte {error.start}). Save it to a file and name the file in the prompt instead."
         ) from None
     if any(byte < 32 and byte not in _TEXT_CONTROLS for byte in set(data)):
-        raise UsageError(
-            "stdin is binary, not text. Save it to a file and name the file in the prompt instead."
-        )
+        raise UsageError("stdin is binary, not text. Save it to a file and name the file in the prompt instead.")
     return text

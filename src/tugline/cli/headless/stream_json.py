@@ -250,4 +250,3 @@ class StreamJson:
         for index in sorted(self._open_blocks):
             self._stream_event(partial.block_stop(index), out)
         self._open_blocks.clear()
-

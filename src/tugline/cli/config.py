@@ -1,0 +1,53 @@
+"""`tugline config`: show the settings, and their schema."""
+
+from collections.abc import Sequence
+
+from tugline.app import Options, load_config
+from tugline.cli import streams
+from tugline.cli.arguments import read_arguments
+from tugline.cli.help import CONFIG
+from tugline.protocol.codec import encode, to_plain
+from tugline.protocol.errors import UsageError
+
+
+def show_config(words: Sequence[str]) -> int:
+    """`show [--origin] [--json]` or `schema`; the exit code."""
+    if not words or "--help" in words or "-h" in words:
+        return streams.put(CONFIG)
+    what, *rest = words
+    match what:
+        case "schema" if not rest:
+            from tugline.config.show import schema_text  # noqa: PLC0415  imported here: start-up cost
+
+            return streams.put(schema_text())
+        case "show":
+            return _show(rest)
+    raise UsageError(f"`tugline config {' '.join(words)}` is nothing I know. There are: config show, config schema.")
+
+
+def _show(words: Sequence[str]) -> int:
+    from tugline.config.show import render, rows  # noqa: PLC0415  imported here: start-up cost
+
+    own = {"--origin", "--json"}
+    given = read_arguments([word for word in words if word not in own])
+    if given.prompt is not None or given.headless:
+        raise UsageError("`tugline config show` takes --origin, --json and flags that are settings.")
+    config = load_config(
+        Options(
+            settings=given.settings,
+            setting_sources=given.setting_sources,
+            trust=given.trust,
+            model=given.model,
+            permission_mode=given.permission_mode,
+            allowed_tools=given.allowed_tools,
+            disallowed_tools=given.disallowed_tools,
+            add_dirs=given.add_dirs,
+        )
+    )
+    if "--json" in words:
+        plain = {
+            "settings": {row.name: {"value": row.value, "origin": row.origin} for row in rows(config)},
+            "problems": [to_plain(problem) for problem in config.problems],
+        }
+        return streams.put(encode(plain).decode() + "\n")
+    return streams.put(render(config, origin="--origin" in words))

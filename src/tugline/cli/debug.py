@@ -1,0 +1,33 @@
+"""`--debug`: where the log is, and what is said of a defect."""
+
+import os
+import traceback
+from collections.abc import Callable
+
+from tugline.cli import streams
+from tugline.config.folders import find_folders
+from tugline.observe.debug_log import DebugLog, secrets_of
+
+
+def open_log() -> DebugLog:
+    """The log of this process; says on stderr where it is."""
+    folders = find_folders(os.environ, os.path.expanduser("~"))
+    log = DebugLog(os.path.join(folders.data, "logs", "debug.log"), secrets=secrets_of(os.environ))
+    streams.complain(log.problem or f"debug log: {log.path}")
+    return log
+
+
+def defect_line(error: BaseException) -> str:
+    """What a person is told of an error that should not have been."""
+    text = " ".join(str(error).split())[:300]
+    return f"A defect in tugline: {type(error).__name__}: {text}".rstrip(": ") + "; run again with --debug."
+
+
+def report_defect(
+    error: BaseException, *, debug: bool, log: DebugLog | None, tell: Callable[[str], None] = streams.say
+) -> None:
+    """One line; the traceback with `--debug` only."""
+    trace = "".join(traceback.format_exception(error))
+    if log is not None:
+        log.note(trace)
+    tell(f"{trace if debug else ''}tugline: {defect_line(error)}\n")

@@ -1,0 +1,85 @@
+"""The help texts, kept by hand."""
+
+MAIN = """\
+tugline: an agent that works on your files with a language model.
+
+  tugline -p "PROMPT"            answer on stdout; what is piped in is appended to the prompt
+  tugline demo                   see it work, without a key
+  tugline COMMAND --help         about a command
+
+A prompt that is also the name of a command, or begins with a dash, follows `--`.
+
+Answer
+  -p, --print                    one prompt without a terminal
+      --output-format FORMAT     text (default), json (the result), stream-json (all that happens, line by line)
+      --include-partial-messages with stream-json: also the pieces of a reply as they come
+      --verbose                  with text: tell on stderr what goes on
+
+Model
+      --model MODEL              a model's name, an alias (haiku, sonnet, opus), or provider/name
+      --fallback-model MODEL     used when the first one is overloaded
+      --effort EFFORT            low, medium, high, xhigh, max
+      --max-thinking-tokens N    tokens for thinking; 0 is off
+      --max-turns N              at most so many requests for the prompt
+      --max-budget-usd USD       stop when the session has cost so much
+
+Permission
+      --allowed-tools RULES      need no question, such as: Edit "Bash(npm test)" (also --allowedTools)
+      --disallowed-tools RULES   are denied; a bare name is not offered at all (also --disallowedTools)
+      --tools TOOLS              the built-in tools there are; "" for none, default for all
+      --permission-mode MODE     default, acceptEdits, plan, auto, dontAsk, bypassPermissions
+      --dangerously-skip-permissions   the same as --permission-mode bypassPermissions
+      --add-dir FOLDER...        further folders to work in; may be repeated
+      --trust                    the settings of this folder count, also what they let run
+
+Prompt and settings
+      --system-prompt TEXT       in place of our own (also --system-prompt-file FILE)
+      --append-system-prompt TEXT  after our own (also --append-system-prompt-file FILE)
+      --settings FILE|JSON       further settings, stronger than the settings files
+      --setting-sources LIST     which files count: user,project,local; empty for none
+      --bare                     no memory files, hooks, MCP servers or skills; no progress on stderr
+      --session-id UUID          the id of the new session
+
+Looking inside
+      --debug                    write all that happens to a log file; show tracebacks
+      --record FILE              save the model's replies as a script
+      --replay FILE              let a script answer in place of a model
+  -v, --version                  print the version
+  -h, --help                     print this text
+
+Commands
+  demo                           a scripted model mends a small project with real tools
+  config show [--origin] [--json]  the settings, and where each comes from
+  config schema                  the JSON schema of settings files
+  model-server SCRIPT            a scripted model behind HTTP, for tests of your own
+  completion bash|zsh|fish       a completion script for a shell
+
+Keys: ANTHROPIC_API_KEY, OPENAI_API_KEY; addresses: ANTHROPIC_BASE_URL, OPENAI_BASE_URL (with /v1).
+Exit codes: 0 done, 1 failed, 2 wrong usage, 75 failed but worth trying again (overload, network), 130 interrupted,
+141 nobody read the output, 143 ended by SIGTERM.
+"""
+
+DEMO = """\
+tugline demo [--keep]
+
+A scripted model, reached over real HTTP, finds and mends a mistake in a small project with real tools.
+No key is needed and nothing leaves this machine. It works on a copy in a temporary folder.
+
+      --keep                     leave the copy in place
+"""
+
+CONFIG = """\
+tugline config show [--origin] [--json] [--settings FILE|JSON] [--setting-sources LIST] [--trust]
+tugline config schema
+
+show: the settings that count here.
+      --origin                   also where each comes from
+      --json                     as JSON
+schema: the JSON schema of a settings file.
+"""
+
+COMPLETION = """\
+tugline completion bash|zsh|fish
+
+Prints a completion script. For example: tugline completion bash > ~/.local/share/bash-completion/completions/tugline
+"""
