@@ -26,6 +26,7 @@ SKIPPED = (".git", ".hg", ".svn", ".jj")
 Mode = Literal["files", "content", "files_with_matches", "count"]
 _LINE = re.compile(r"(?P<path>[^\0]+)\0(?P<number>\d+)(?P<mark>[:-])(?P<text>[^\n]*)(?:\n|\Z)")
 _COUNT = re.compile(r"(?P<path>[^\0]+)\0(?P<count>\d+)(?:\n|\Z)")
+_WALK = "import sys; sys.path[:] = sys.argv.pop(1).split(':'); from tugline.tools.walk import main; sys.exit(main())"
 _OLD_RIPGREP = ("unrecognized flag", "wasn't expected", "unexpected argument")
 
 
@@ -147,9 +148,9 @@ def _stopped(process: Process) -> tuple[int, Output, bool, bool]:
 def _programs(query: Query) -> list[list[str]]:
     found = [[path, *_arguments(query)] for path in _ripgreps()]
     if sys.executable:
-        package = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-        start = "import sys; sys.path.insert(0, sys.argv.pop(1)); from tugline.tools.walk import main; sys.exit(main())"
-        found.append([sys.executable, "-I", "-W", "ignore", "-c", start, package, msgspec.json.encode(query).decode()])
+        # It finds what this process found, wherever that came from, but nothing in the folder it runs in.
+        path = os.pathsep.join(folder for folder in sys.path if folder.startswith("/"))
+        found.append([sys.executable, "-I", "-W", "ignore", "-c", _WALK, path, msgspec.json.encode(query).decode()])
     return found
 
 
