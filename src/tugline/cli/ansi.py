@@ -16,7 +16,7 @@ class Palette:
 
     def paint(self, text: str, *names: str) -> str:
         """The text in these colours."""
-        if not self.on or not text:
+        if not (self.on and text and names):
             return text
         return f"\x1b[{';'.join(_CODES[name] for name in names)}m{text}\x1b[0m"
 
@@ -36,8 +36,9 @@ def is_terminal(fd: int) -> bool:
 
 
 def columns(fd: int) -> int:
-    """The width of the terminal, or 100."""
+    """The width of the terminal, or 100 where there is none or it does not say."""
     try:
-        return max(20, os.get_terminal_size(fd).columns)
+        found = os.get_terminal_size(fd).columns
     except OSError:
-        return 100
+        found = 0
+    return max(20, found) if found else 100

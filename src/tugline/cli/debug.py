@@ -9,11 +9,12 @@ from tugline.config.folders import find_folders
 from tugline.observe.debug_log import DebugLog, secrets_of
 
 
-def open_log() -> DebugLog:
-    """The log of this process; says on stderr where it is."""
+def open_log(*, announce: bool = True) -> DebugLog:
+    """The log of this process; `announce`: say on stderr where it is."""
     folders = find_folders(os.environ, os.path.expanduser("~"))
     log = DebugLog(os.path.join(folders.data, "logs", "debug.log"), secrets=secrets_of(os.environ))
-    streams.complain(log.problem or f"debug log: {log.path}")
+    if announce:
+        streams.complain(log.problem or f"debug log: {log.path}")
     return log
 
 

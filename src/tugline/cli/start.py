@@ -107,7 +107,7 @@ def _looks_like_command(arguments: Arguments) -> str:
 def _defect(error: Exception, *, debug: bool) -> int:
     from tugline.cli.debug import open_log, report_defect  # noqa: PLC0415  imported here: start-up cost
 
-    report_defect(error, debug=debug, log=open_log() if debug else None)
+    report_defect(error, debug=debug, log=open_log(announce=False) if debug else None)
     return 1
 
 

@@ -15,7 +15,7 @@ from tugline.protocol.events import (
 )
 from tugline.protocol.ids import CallId
 from tugline.protocol.specs import Display
-from tugline.rules.terminal import clean, clean_line
+from tugline.rules.terminal import clean, clean_line, clip
 
 DIFF_LINES = 16
 OUTPUT_LINES = 6
@@ -89,12 +89,12 @@ class Story:
         if display.detail_kind == "diff":
             lines = [line for line in lines if not line.startswith(("---", "+++"))]
             shown = lines[:DIFF_LINES]
-        elif tool == "Bash":
+        elif tool == "Bash" and lines != [display.line]:
             shown = lines[-OUTPUT_LINES:]
         else:
             return
         for line in shown:
-            yield self._line("    " + _clipped(line, self._width - 4), *_colours(line, display))
+            yield self._line("    " + clip(line.expandtabs(4), self._width - 4), *_colours(line, display))
         if len(shown) < len(lines):
             where = "more" if display.detail_kind == "diff" else "before"
             yield self._line(f"    … {len(lines) - len(shown)} lines {where}", "dim")
@@ -112,11 +112,3 @@ def _colours(line: str, display: Display) -> tuple[str, ...]:
     if display.detail_kind == "diff":
         return {"+": ("green",), "-": ("red",), "@": ("cyan",)}.get(line[:1], ())
     return ("dim",)
-
-
-def _clipped(line: str, width: int) -> str:
-    """Blanks at the front kept, the end cut."""
-    line = line.expandtabs(4)
-    stripped = line.lstrip()
-    indent = line[: len(line) - len(stripped)][:width]
-    return indent + clean_line(stripped, max(width - len(indent), 8))

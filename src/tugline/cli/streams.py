@@ -44,9 +44,18 @@ def complain(line: str) -> None:
 
 def say(text: str) -> None:
     """Write to stderr, if anybody hears it."""
+    _write_if_heard(2, text)
+
+
+def put_quietly(text: str) -> None:
+    """Write to stdout, if anybody hears it; what comes after it will tell if not."""
+    _write_if_heard(1, text)
+
+
+def _write_if_heard(fd: int, text: str) -> None:
     data = text.encode("utf-8", "backslashreplace")
     try:
         while data:
-            data = data[os.write(2, data) :]
+            data = data[os.write(fd, data) :]
     except OSError:
         pass

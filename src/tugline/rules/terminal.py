@@ -168,8 +168,12 @@ def clean_controls(text: str) -> str:
 
 
 def clean_line(text: str, width: int) -> str:
-    """The text as one clean line of at most `width` columns; what was cut off shows as an ellipsis."""
-    line = " ".join(clean(text).split())
+    """The text as one clean line of at most `width` columns, runs of blanks made one."""
+    return clip(" ".join(clean(text).split()), width)
+
+
+def clip(line: str, width: int) -> str:
+    """A clean line in at most `width` columns; what was cut off shows as an ellipsis."""
     if len(line) <= width and line.isascii():
         return line
     columns = 0

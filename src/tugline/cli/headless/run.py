@@ -56,7 +56,7 @@ class HeadlessRun:
         self._stopping = Stopping(self._last_words)
         self._session: Session | None = None
         self._message = MessageId("")
-        self._scope = anyio.CancelScope()
+        self._scope: anyio.CancelScope | None = None
         self.finished: TurnFinished | None = None
 
     def card(self, model: str) -> ModelCard:
@@ -83,7 +83,7 @@ class HeadlessRun:
         loop = asyncio.get_running_loop()
         self._stopping.bind(lambda: loop.call_soon_threadsafe(self._stop))
         try:
-            with self._scope:
+            with anyio.CancelScope() as self._scope:
                 await self._converse(prompt)
         except OutputGone:
             return self._stopping.code or streams.BROKEN_PIPE
@@ -135,7 +135,7 @@ class HeadlessRun:
         """A signal came: interrupt the turn, or leave if none runs."""
         if self.finished is not None:
             return
-        if self._session is None or not self._session.interrupt():
+        if (self._session is None or not self._session.interrupt()) and self._scope is not None:
             self._scope.cancel()
 
     def _failed(self, error: BaseException) -> int:

@@ -1,0 +1,1 @@
+"""A demonstration that needs no key: a scripted model, a small project, real tools."""
