@@ -218,8 +218,8 @@ async def test_a_timeout_ends_the_whole_group_and_keeps_the_output(tmp_path: Pat
 
 async def test_what_ignores_term_is_killed_two_seconds_after_its_timeout(tmp_path: Path) -> None:
     start = time.monotonic()
-    end, output = await shell("trap 'echo no' TERM; echo $$; while :; do sleep 0.05; done", tmp_path, timeout=0.2)
-    assert 2.1 <= time.monotonic() - start < 5
+    end, output = await shell("trap 'echo no' TERM; echo $$; while :; do sleep 0.05; done", tmp_path, timeout=1.0)
+    assert time.monotonic() - start >= 3.0
     assert end == ProcessEnd(status=-signal.SIGKILL, timed_out=True)
     assert output.head.splitlines()[-1] == "no"
     assert not alive(int(output.head.split()[0]))
