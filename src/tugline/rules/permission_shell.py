@@ -33,6 +33,7 @@ from tugline.rules.rule import (
 )
 from tugline.rules.shell import Analysis, Folders, Member, Redirect, analyse
 from tugline.rules.shell_commands import Operand, reads
+from tugline.rules.shell_tables import options_of
 from tugline.rules.shell_words import Word
 from tugline.rules.shell_wrappers import (
     Argv,
@@ -58,6 +59,7 @@ _ACCEPTED = {
     "mv": re.compile(r"-[fnuvT]+|--force|--no-clobber|--verbose"),
     "cp": re.compile(r"-[afnpPrRuvT]+|--archive|--force|--no-clobber|--preserve|--recursive|--verbose"),
 }
+_SHOWING = names("sed awk gawk mawk less more view vim vi nano base32 zcat bat tee cp mv dd scp rsync tar curl wget nc")
 _RISKY_TEXT = re.compile(
     r"\b(rm|mkfs|dd|shred|wipefs|fdisk|parted|shutdown|reboot|sudo)\b|\.git\b|\.ssh|\.aws|rc\b|_profile|\.profile"
     r"|\.tugline|\.claude|\.mcp\.json|/dev/|credentials|\.netrc|\.npmrc|\.gnupg|\.husky"
@@ -200,6 +202,8 @@ class CommandPart(Part):
                 any(word.text is None for word in argv) and could_match(pattern, _known(argv))
                 for argv in self.layers.argvs
             )
+        if rule_reads(rule) and self.reading is None and any(_reads_unknown(argv) for argv in self.layers.argvs):
+            return True
         for seen in self.seen:
             if not ((rule_reads(rule) and seen.access == "read") or (rule_edits(rule) and seen.access == "edit")):
                 continue
@@ -267,9 +271,9 @@ class CommandPart(Part):
                 continue
             if known < len(texts):
                 # what follows is file names: the rule must have closed with `*` before them
-                if pattern.prefix and known >= len(pattern.tokens):
-                    if matches_words(pattern, [text or "" for text in texts[:known]]):
-                        return True
+                closed = pattern.prefix and known >= len(pattern.tokens)
+                if closed and matches_words(pattern, [text or "" for text in texts[:known]]):
+                    return True
                 continue
             if matches_words(pattern, [text or "" for text in texts]):
                 return True
@@ -321,6 +325,14 @@ class CommandPart(Part):
         if not pattern.exact or not matches_words(pattern, [text or "" for text in texts]):
             return None
         return (f"Bash({spec})",)
+
+
+def _reads_unknown(argv: Argv) -> bool:
+    """Whether a program that shows files gets operands that are not known before it runs."""
+    name = base_name(argv[0].text or "")
+    table = options_of(name)
+    shows = name in _SHOWING or (table is not None and table.operands in ("content", "pattern"))
+    return shows and any(word.text is None and not word.pipe for word in argv[1:])
 
 
 def _path_texts(word: Word) -> list[str]:

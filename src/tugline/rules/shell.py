@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 SIZE_LIMIT = 64_000
 DEPTH_LIMIT = 64
 MEMBER_LIMIT = 512
+OPERATOR_LIMIT = 4_000
+"""More of these characters than that, in a text that does not parse, would keep the parser busy for seconds."""
 FOLDER_LIMIT = 4
 
 _ODD = re.compile(
@@ -73,6 +75,8 @@ def analyse(command: str) -> Analysis:
     source = command.encode("utf-8")
     if len(source) > SIZE_LIMIT:
         return Analysis(command, opaque=f"it is longer than {SIZE_LIMIT} bytes")
+    if sum(map(source.count, (b"|", b"<", b">", b"(", b")", b"["))) > OPERATOR_LIMIT:
+        return Analysis(command, opaque=f"it has more than {OPERATOR_LIMIT} operators")
     walk = _Walk(source)
     try:
         walk.run(_parser().parse(source).root_node)
@@ -92,9 +96,9 @@ def _parser() -> "Parser":
 
 
 _SEQUENCES = frozenset(["program", "compound_statement", "do_group", "else_clause", "elif_clause", "if_statement"])
-_TOKENS = names(
-    "; ;; & && || | |& ( ) { } ! if then else elif fi for in do done while until case esac $( <( >( ` select"
-) | {"\n"}
+_TOKENS = names("; ;; & && || | |& ( ) { } ! if then else elif fi for in do done while until case esac $( <( >( `") | {
+    "\n"
+}
 _REDIRECTS = frozenset(["file_redirect", "herestring_redirect", "heredoc_redirect"])
 _OPERATORS_TEST = names("[ ] [[ ]] ( ) ! && || == = != < > =~ -a -o")
 _TEST_SAFE = names("-a -b -c -d -e -f -g -h -k -p -r -s -t -u -w -x -G -L -N -O -S -z -n -nt -ot -ef")
