@@ -205,7 +205,16 @@ async def _compose(options: Options, stack: AsyncExitStack) -> Session:
         thinking_tokens=settings.limits.thinking_tokens,
         effort=settings.effort,
     )
-    agent = Agent(spec, model=model, provider=provider, gear=gear, specs=tools.specs, ids=ids, ledger=ledger)
+    agent = Agent(
+        spec,
+        model=settings.model or model,
+        provider=provider,
+        gear=gear,
+        specs=tools.specs,
+        ids=ids,
+        ledger=ledger,
+        resolve=lambda name, tokens: resolve_model(catalog, name, standing.mode, tokens),
+    )
 
     def started() -> SessionStarted:
         return SessionStarted(
@@ -356,6 +365,20 @@ def _wrap(provider: Provider, options: Options, config: Config, catalog: Catalog
     if config.settings.fallback_model:
         provider = Fallback(provider, catalog.resolve(config.settings.fallback_model))
     return Recording(provider, options.record) if options.record else provider
+
+
+LARGE_CONTEXT = 200_000
+"""Tokens past which the large variant of an alias answers."""
+
+
+def resolve_model(catalog: Catalog, name: str, mode: Mode, tokens: int) -> str:
+    """The model that a name stands for now. An alias `x` may have variants: `x:plan` answers in plan mode, `x:large`
+    past 200,000 tokens."""
+    aliases = catalog.aliases()
+    variants = [f"{name}:large"] if tokens > LARGE_CONTEXT else []
+    if mode == "plan":
+        variants.append(f"{name}:plan")
+    return catalog.resolve(next((variant for variant in variants if variant in aliases), name))
 
 
 def _card_fields(entry: ModelSetting) -> dict[str, Any]:

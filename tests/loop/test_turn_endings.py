@@ -14,6 +14,7 @@ from tugline.protocol.blocks import Text, ToolUse
 from tugline.protocol.commands import PromptContent
 from tugline.protocol.events import (
     LimitReached,
+    ModelChanged,
     Notice,
     RequestStarted,
     ResultAdded,
@@ -25,8 +26,9 @@ from tugline.protocol.ids import MessageId
 from tugline.protocol.messages import Assistant, Message, User
 from tugline.protocol.specs import ModelCard
 from tugline.protocol.usage import Usage
+from tugline.providers.fallback import Fallback
 from tugline.rules import wording
-from tugline.testing import ScriptedProvider, call, fail, gate, reply, text
+from tugline.testing import Match, ScriptedProvider, call, fail, gate, reply, text
 
 
 def letter(words: str) -> Letter:
@@ -373,3 +375,29 @@ async def test_a_call_that_may_finish_is_not_cut_by_an_interrupt() -> None:
         stage.bench.gate("a").set()
     assert [r.content for r in results(stage.messages[2])] == ["a done"]
     assert (stage.bench.ended, stage.bench.cancelled) == (["a"], [])
+
+
+async def test_the_model_is_resolved_anew_for_each_request_and_a_change_is_told() -> None:
+    provider = ScriptedProvider([reply(call("long", size=4_000)), reply("ok")])
+    stage = Stage(provider, model="team")
+    stage.agent.resolve = lambda name, tokens: f"{name}-large" if tokens > 500 else name
+    await stage.run()
+    assert [request.model for request in provider.requests] == ["team", "team-large"]
+    assert [(e.before, e.after) for e in stage.said(ModelChanged)] == [("team", "team-large")]
+
+
+async def test_a_fallback_serves_until_the_turn_ends_and_no_longer() -> None:
+    overloaded = fail(529, "Overloaded", when=Match(model="chosen"), repeat=1)
+    provider = ScriptedProvider([overloaded, reply(call("look", name="a")), reply("ok"), reply("next")])
+    stage = Stage(Fallback(provider, "spare"), model="chosen")
+    assert (await stage.run()).text == "ok"
+    assert (await stage.run()).text == "next"
+    assert [request.model for request in provider.requests] == ["chosen", "spare", "spare", "chosen"]
+    assert len(stage.said(ModelChanged)) == 1
+
+
+async def test_every_turn_has_a_chain_of_its_own() -> None:
+    stage = Stage(ScriptedProvider([reply("a"), reply("b")]))
+    await stage.run()
+    await stage.run()
+    assert [e.origin.chain for e in stage.said(TurnFinished)] == ["chain1", "chain2"]

@@ -28,6 +28,10 @@ ToolSpecs = Callable[[frozenset[str]], tuple[ToolSpec, ...]]
 """The tools' descriptions for a request, given which deferred tools are loaded; the order never changes."""
 
 
+ResolveModel = Callable[[str, int], str]
+"""The model that a name stands for now, given the tokens in the context; asked before each request."""
+
+
 class Agent:
     """One agent and its ports. Its conversation is written by its turns only."""
 
@@ -43,6 +47,7 @@ class Agent:
         ledger: Ledger,
         stop_hook: StopHook | None = None,
         compactor: Compactor | None = None,
+        resolve: ResolveModel = lambda model, tokens: model,
     ) -> None:
         self.spec = spec
         self.model = model
@@ -52,6 +57,7 @@ class Agent:
         self.ledger = ledger
         self.stop_hook = stop_hook
         self.compactor = compactor
+        self.resolve = resolve
         self._specs = specs
         fixed = sum(map(len, spec.system)) + len(encode([tool.input_schema for tool in specs(frozenset())]))
         gear.transcript.weigh_fixed(fixed)

@@ -3,7 +3,7 @@
 from typing import Any, Literal
 
 import anyio
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from tugline.loop.agent import Agent, window_failure
 from tugline.loop.ledger import difference
@@ -13,6 +13,7 @@ from tugline.protocol.errors import Failure, SessionError
 from tugline.protocol.events import (
     EndReason,
     LimitReached,
+    ModelChanged,
     Notice,
     RequestStarted,
     TurnFinished,
@@ -47,7 +48,8 @@ class Turn:
         self._prompt = prompt
         self._scope = anyio.CancelScope()
         self._step: Step | None = None
-        self._model = agent.model
+        self._model = ""
+        self._fallback = ""
         self._steps = 0
         self._cuts = 0
         self._hook_blocks = 0
@@ -66,6 +68,8 @@ class Turn:
     async def run(self) -> TurnFinished:
         """Work until rest; the event that says how it ended has been published."""
         clock = self._agent.gear.clock
+        voice = self._agent.gear.voice
+        voice.origin = structs.replace(voice.origin, chain=self._agent.ids.new("chain"))
         began = clock.monotonic()
         before = self._agent.ledger.total()
         ending: Ending | None = None
@@ -102,8 +106,8 @@ class Turn:
 
     async def _one_step(self) -> Ending | None:
         agent, transcript = self._agent, self._agent.gear.transcript
-        card = agent.card(self._model)
         self._deliver_letters()
+        card = self._choose_model()
         await self._shrink(card, force=False)
         size = transcript.gauge.tokens()
         if size >= tokens.blocking_limit(card):
@@ -119,7 +123,8 @@ class Turn:
         await step.run(request)
         self._api_seconds += step.seconds
         if step.model_switch is not None:
-            self._model = step.model_switch.after
+            # a fallback serves until the turn ends; the next one begins with the chosen model
+            self._model = self._fallback = step.model_switch.after
         if step.error is not None:
             return await self._after_error(step.error.failure, step.card)
         self._account(step)
@@ -187,6 +192,15 @@ class Turn:
         return self._check_limits(step)
 
     # -- what stands between steps
+
+    def _choose_model(self) -> ModelCard:
+        """The model of the next request, found anew each time; a change is told."""
+        agent = self._agent
+        model = self._fallback or agent.resolve(agent.model, agent.gear.transcript.gauge.tokens())
+        if self._model and model != self._model:
+            agent.gear.voice.say(ModelChanged, before=self._model, after=model, reason="resolved anew")
+        self._model = model
+        return agent.card(model)
 
     def _check_limits(self, step: Step) -> Ending | None:
         """Whether something ends the turn although another request would follow."""
