@@ -52,12 +52,12 @@ def test_a_whole_request() -> None:
             }
         ],
         "input": [
-            {"role": "user", "content": [words("read it")]},
+            {"type": "message", "role": "user", "content": [words("read it")]},
             reasoning,
-            {"role": "assistant", "content": "Sure."},
+            {"type": "message", "role": "assistant", "content": "Sure."},
             {"type": "function_call", "call_id": "c1", "name": "Read", "arguments": '{"file_path":"a"}'},
             {"type": "function_call_output", "call_id": "c1", "output": "words"},
-            {"role": "user", "content": [words("Mind the time.")]},
+            {"type": "message", "role": "user", "content": [words("Mind the time.")]},
         ],
         "stream": True,
         "store": False,
@@ -77,13 +77,13 @@ def test_neighbours_are_joined_and_results_come_first() -> None:
         user("m7", result("c2")),
     )
     items = encode(wanted)["input"]
-    assert items[0] == {"role": "user", "content": [words("a"), words("b")]}
+    assert items[0] == {"type": "message", "role": "user", "content": [words("a"), words("b")]}
     assert [item.get("type", item.get("role")) for item in items[1:]] == [
         "function_call",
         "function_call",
         "function_call_output",
         "function_call_output",
-        "user",
+        "message",
     ]
 
 
@@ -110,7 +110,7 @@ def test_a_model_that_does_not_think_is_not_asked_about_it() -> None:
 
 
 def test_an_empty_conversation_and_a_model_without_tools() -> None:
-    assert encode(ask())["input"] == [{"role": "user", "content": [words("(nothing)")]}]
+    assert encode(ask())["input"] == [{"type": "message", "role": "user", "content": [words("(nothing)")]}]
     with pytest.raises(ProviderError, match="cannot call tools"):
         encode(ask(user("m0", "x"), model="gpt-5-chat-latest", tools=(READ,)))
 

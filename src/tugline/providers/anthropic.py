@@ -70,7 +70,7 @@ class AnthropicProvider(WireProvider):
             url=endpoint.url("/messages" if has_version else "/v1/messages"),
             headers=(*headers, *endpoint.headers),
             body=body,
-            decoder=AnthropicDecoder(self.reply_ids, self.name, conversation.calls.__contains__),
+            decoder=AnthropicDecoder(self.reply_ids, self.name, conversation.calls.__contains__, model=request.model),
             stream=request.stream,
         )
 

@@ -77,11 +77,13 @@ class AnthropicDecoder:
         reply_ids: ReplyIds,
         provider: str = NAME,
         known_call: Callable[[str], bool] = never,
+        *,
+        model: str = "",
     ) -> None:
         self.ended = False
         self._ids = reply_ids
         self._provider = provider
-        self._assembly = Assembly(known_call=known_call)
+        self._assembly = Assembly(known_call=known_call, model=model)
         self._usage: dict[str, int] = {}
         self._stop: StopReason | None = None
 

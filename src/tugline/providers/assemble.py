@@ -130,12 +130,14 @@ def never(_: str) -> bool:
 
 
 class Assembly:
-    """One reply on its way. Its chunks gather in `out`; `key` is whatever the protocol calls a block by.
+    """One reply on its way. Its chunks gather in `out`; `key` is whatever the protocol calls a block by;
+    `model` is the one asked for, which counts where the server names none.
 
     Raises `ProviderError` (stream_broken) for what no sound stream does.
     """
 
-    def __init__(self, *, known_call: Callable[[str], bool] = never) -> None:
+    def __init__(self, *, known_call: Callable[[str], bool] = never, model: str = "") -> None:
+        self._model = model
         self.out: list[Chunk] = []
         self.started = False
         self.ended = False
@@ -167,7 +169,7 @@ class Assembly:
             raise broken("a second reply began inside the first")
         self.started = True
         self._reply = reply
-        self.out.append(ReplyStarted(reply, model, usage))
+        self.out.append(ReplyStarted(reply, model or self._model, usage))
 
     def knows(self, key: Any) -> bool:
         """Whether a block of that key was opened or ignored."""

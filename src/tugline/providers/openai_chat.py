@@ -56,7 +56,9 @@ class OpenAIChatProvider(WireProvider):
             url=self.endpoint.url("/chat/completions", **{"api-version": self.endpoint.version}),
             headers=openai_headers(self.endpoint, stream=request.stream),
             body=body,
-            decoder=ChatDecoder(self.reply_ids, self.name, conversation.calls.__contains__, text_tools=tools),
+            decoder=ChatDecoder(
+                self.reply_ids, self.name, conversation.calls.__contains__, model=request.model, text_tools=tools
+            ),
             stream=request.stream,
         )
 

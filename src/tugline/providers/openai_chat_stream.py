@@ -106,12 +106,13 @@ class ChatDecoder:
         provider: str = NAME,
         known_call: Callable[[str], bool] = never,
         *,
+        model: str = "",
         text_tools: Collection[str] | None = None,
     ) -> None:
         self.ended = False
         self._ids = reply_ids
         self._provider = provider
-        self._assembly = Assembly(known_call=known_call)
+        self._assembly = Assembly(known_call=known_call, model=model)
         self._usage = Usage()
         self._stop: StopReason | None = None
         self._speech: tuple[str, BlockKind] | None = None

@@ -50,7 +50,7 @@ class OpenAIResponsesProvider(WireProvider):
             url=self.endpoint.url("/responses", **{"api-version": self.endpoint.version}),
             headers=openai_headers(self.endpoint, stream=request.stream),
             body=body,
-            decoder=ResponsesDecoder(self.reply_ids, self.name, conversation.calls.__contains__),
+            decoder=ResponsesDecoder(self.reply_ids, self.name, conversation.calls.__contains__, model=request.model),
             stream=request.stream,
         )
 
@@ -103,7 +103,9 @@ class ResponsesEncoder:
 
     def _item(self, block: AssistantBlock) -> bytes:
         if isinstance(block, Text):
-            return dumps({"role": "assistant", "content": block.text}) if block.text.strip() else b""
+            # llama.cpp tells items apart by their type alone.
+            said = {"type": "message", "role": "assistant", "content": block.text}
+            return dumps(said) if block.text.strip() else b""
         if isinstance(block, ToolUse):
             return dumps(
                 {
@@ -174,7 +176,7 @@ def _items(conversation: Conversation, request: ModelRequest) -> list[bytes]:
         made += _user_group(group, tail if group is groups[-1] else b"") if group.user else _contents(group)
     if not groups or (tail and not groups[-1].user):
         content = tail or b'{"type":"input_text","text":"(nothing)"}'
-        made.append(b'{"role":"user","content":[' + content + b"]}")
+        made.append(b'{"type":"message","role":"user","content":[' + content + b"]}")
     return made
 
 
@@ -186,5 +188,5 @@ def _user_group(group: Group, tail: bytes) -> list[bytes]:
     made = [entry.results for entry in group.entries if entry.results]
     content = joined([*_contents(group), tail])
     if content:
-        made.append(b'{"role":"user","content":[' + content + b"]}")
+        made.append(b'{"type":"message","role":"user","content":[' + content + b"]}")
     return made

@@ -58,11 +58,13 @@ class ResponsesDecoder:
     Each output item is a block; an item of reasoning becomes what it shows, and the whole item for the next request.
     """
 
-    def __init__(self, reply_ids: ReplyIds, provider: str = NAME, known_call: Callable[[str], bool] = never) -> None:
+    def __init__(
+        self, reply_ids: ReplyIds, provider: str = NAME, known_call: Callable[[str], bool] = never, *, model: str = ""
+    ) -> None:
         self.ended = False
         self._ids = reply_ids
         self._provider = provider
-        self._assembly = Assembly(known_call=known_call)
+        self._assembly = Assembly(known_call=known_call, model=model)
         self._items: dict[int, str] = {}
         self._by_id: dict[str, int] = {}
         self._refused = False
