@@ -1,6 +1,6 @@
 """One connection as a stream of bytes.
 
-A protocol of our own instead of anyio's streams: half the CPU per request and per read (`bench/spikes/README.md`), and
+A protocol of our own instead of anyio's streams: half the CPU per request (`bench/spikes/README.md`), and
 the whole request can be handed over at once while the answer already comes in, so that a server which answers early
 (413, 401) without reading on is heard.
 """
