@@ -205,6 +205,9 @@ OTHER_NAMES: dict[str, Path] = {
 }
 """Variables of other makers that say the same as a setting; our own name wins."""
 
+NO_SETTINGS = frozenset({"TUGLINE_HOME", "TUGLINE_LINEAGE", "TUGLINE_REPORT"})
+"""Variables of ours that are no settings."""
+
 
 def read_environment(environ: Mapping[str, str]) -> tuple[Source, list[Problem]]:
     """Settings from `TUGLINE_…` and the variables that everybody knows. An empty variable says nothing."""
@@ -214,7 +217,7 @@ def read_environment(environ: Mapping[str, str]) -> tuple[Source, list[Problem]]
     for name, path in OTHER_NAMES.items():
         if environ.get(name):
             values[path], names[path] = environ[name], name
-    ours = {name: text for name, text in environ.items() if name.startswith("TUGLINE_") and text}
+    ours = {name: text for name, text in environ.items() if name.startswith("TUGLINE_") and text and name not in NO_SETTINGS}
     if ours:
         types_of = {variable(path): (path, annotation) for path, annotation in leaves()}
         for name in sorted(ours):
