@@ -39,6 +39,7 @@ from tugline.rules.prompt import system_prompt
 from tugline.rules.shell_footprint import is_read_only
 from tugline.runtime.bus import Bus
 from tugline.runtime.errands import Errands
+from tugline.runtime.mentions import Mentions
 from tugline.runtime.questions import Questions
 from tugline.runtime.session import Session
 from tugline.runtime.standing import Standing
@@ -235,6 +236,7 @@ async def _compose(options: Options, stack: AsyncExitStack) -> Session:
         started=started,
         set_mode=standing.set_mode,
         notices=_notices(config, standing),
+        mentions=Mentions(gear, Read(), standing),
         resources=stack.pop_all(),
     )
 

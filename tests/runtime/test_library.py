@@ -289,3 +289,63 @@ async def test_what_is_recorded_is_private_and_holds_no_key(options: dict[str, A
     assert log.stat().st_mode & 0o077 == 0
     assert log.parent.stat().st_mode & 0o077 == 0
     assert b"secret-key" not in log.read_bytes()
+
+
+async def test_files_and_folders_that_a_prompt_mentions_go_along_with_it(options: dict[str, Any]) -> None:
+    project = Path(options["cwd"])
+    (project / "notes.txt").write_text("buy milk\n")
+    (project / "sub").mkdir()
+    (project / "sub" / "one.py").write_text("1\n")
+    async with ModelServer([reply("ok")]) as server:
+        async with tugline.Session(base_url=server.url, **options) as session:
+            await session.run("Read @notes.txt, @sub and @missing, and write to bob@example.com")
+        (message,) = server.requests[0].body["messages"]
+    first, notes, folder = [block["text"] for block in message["content"]]
+    assert first.startswith("Read @notes.txt")
+    assert "buy milk" in notes
+    assert "one.py" in folder
+
+
+async def test_a_mentioned_file_may_be_edited_without_reading_it_again(options: dict[str, Any]) -> None:
+    (Path(options["cwd"]) / "notes.txt").write_text("buy milk\n")
+    edit = call("Edit", file_path="notes.txt", old_string="milk", new_string="bread")
+    async with ModelServer([reply(edit), reply("ok")]) as server:
+        async with tugline.Session(base_url=server.url, permission_mode="acceptEdits", **options) as session:
+            await session.run("In @notes.txt make it bread")
+    assert (Path(options["cwd"]) / "notes.txt").read_text() == "buy bread\n"
+
+
+async def test_a_mentioned_file_that_a_rule_denies_is_not_attached_and_the_person_is_told(
+    options: dict[str, Any],
+) -> None:
+    (Path(options["cwd"]) / "secret.txt").write_text("hunter2\n")
+    async with ModelServer([reply("ok")]) as server:
+        async with tugline.Session(
+            base_url=server.url, settings={"permissions": {"deny": ["Read(secret.txt)"]}}, **options
+        ) as session:
+            async with session.stream("What is in @secret.txt?") as events:
+                notices = [event.text async for event in events if isinstance(event, tugline.Notice)]
+        assert b"hunter2" not in server.requests[0].raw
+    assert "secret.txt is not attached" in notices[0]
+
+
+async def test_a_model_chosen_while_a_turn_runs_answers_its_next_request(options: dict[str, Any]) -> None:
+    started, go_on = asyncio.Event(), asyncio.Event()
+
+    @tugline.tool(footprint="reads")
+    async def wait() -> str:
+        """Waits."""
+        started.set()
+        await go_on.wait()
+        return "waited"
+
+    async with ModelServer([reply(call("wait")), reply("ok")]) as server:
+        async with tugline.Session(base_url=server.url, tools=[wait], model="claude-sonnet-4-5", **options) as session:
+            running = asyncio.create_task(session.run("Go"))
+            await started.wait()
+            session.set_model("opus")
+            go_on.set()
+            await running
+        models = [request.body["model"] for request in server.requests]
+    assert models[0] == "claude-sonnet-4-5"
+    assert models[1].startswith("claude-opus")

@@ -1,5 +1,6 @@
 """A turn: steps until rest. Every way it ends leaves a conversation that a provider accepts."""
 
+from collections.abc import Awaitable, Callable
 from typing import Any, Literal
 
 import anyio
@@ -40,12 +41,18 @@ class Ending(Struct, frozen=True):
     also: tuple[EndReason, ...] = ()
 
 
+Prepare = Callable[[User], Awaitable[User]]
+"""What a prompt becomes before it is recorded: with the files that it mentions."""
+
+
 class Turn:
     """From one prompt to rest."""
 
-    def __init__(self, agent: Agent, prompt: User) -> None:
+    def __init__(self, agent: Agent, prompt: User, prepare: Prepare | None = None) -> None:
         self._agent = agent
         self._prompt = prompt
+        self._prepare = prepare
+        self._recorded = False
         self._scope = anyio.CancelScope()
         self._step: Step | None = None
         self._model = ""
@@ -92,8 +99,9 @@ class Turn:
 
     async def _work(self) -> Ending:
         try:
-            self._deliver_letters()
-            self._agent.gear.transcript.add(self._prompt)
+            if self._prepare is not None:
+                self._prompt = await self._prepare(self._prompt)
+            self._record_prompt()
             await self._agent.gear.transcript.durable()
             self._agent.gear.voice.say(TurnStarted, message=self._prompt)
             while True:
@@ -287,7 +295,14 @@ class Turn:
             message = User(self._agent.ids.message(), results, "results")
             self._agent.gear.transcript.add(message)
 
+    def _record_prompt(self) -> None:
+        if not self._recorded:
+            self._recorded = True
+            self._deliver_letters()
+            self._agent.gear.transcript.add(self._prompt)
+
     def _break_off(self) -> None:
+        self._record_prompt()
         step = self._step
         if step is None:
             self._during = self._during or "request"
@@ -297,8 +312,7 @@ class Turn:
             self._account(step)
             self._close_step()
         text = wording.INTERRUPTED_TOOLS if self._during == "tools" else wording.INTERRUPTED_REQUEST
-        if self._agent.gear.transcript.messages:
-            self._add(text)
+        self._add(text)
 
     def _finish(self, ending: Ending, seconds: float, before: Spend) -> TurnFinished:
         agent = self._agent

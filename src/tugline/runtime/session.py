@@ -9,11 +9,12 @@ from typing import Self
 
 import anyio
 from anyio.abc import TaskGroup
+from msgspec import structs
 
 from tugline.loop.agent import Agent
 from tugline.loop.inbox import Letter
 from tugline.loop.turn import Turn
-from tugline.protocol.blocks import Text
+from tugline.protocol.blocks import Document, Image, Text
 from tugline.protocol.commands import Command, Interrupt, Prompt, PromptContent, Reply, SetMode, SetModel, Steer
 from tugline.protocol.errors import SessionError
 from tugline.protocol.events import Crashed, ModeChanged, ModelChanged, Notice, SessionStarted, TurnFinished
@@ -22,6 +23,7 @@ from tugline.protocol.messages import User
 from tugline.protocol.specs import Mode
 from tugline.runtime.attendant import Attendant, InquiryCallback, PermissionCallback
 from tugline.runtime.bus import Bus, Subscription
+from tugline.runtime.mentions import Mentions
 from tugline.runtime.questions import Questions
 
 
@@ -37,6 +39,7 @@ class Session:
         started: Callable[[], SessionStarted],
         set_mode: Callable[[Mode], None],
         notices: Sequence[str] = (),
+        mentions: Mentions | None = None,
         resources: AsyncExitStack,
     ) -> None:
         self.agent = agent
@@ -44,6 +47,7 @@ class Session:
         self.questions = questions
         self._started = started
         self._set_mode = set_mode
+        self._mentions = mentions
         self.notices = tuple(notices)
         """What the person should know at the start."""
         self._resources = resources
@@ -171,7 +175,7 @@ class Session:
                 await self._wake.wait()
                 continue
             prompt = self._prompts.popleft() if self._prompts else self._prompt_from_letters()
-            self._turn, self._current = Turn(self.agent, prompt), prompt.id
+            self._turn, self._current = Turn(self.agent, prompt, self._with_mentions), prompt.id
             try:
                 finished = await self._turn.run()
             except Exception as error:  # frontend top: a defect ends the turn, not the session
@@ -184,6 +188,13 @@ class Session:
                 self._endings[prompt.id] = finished
                 for waiter in self._awaited[prompt.id]:
                     waiter.set()
+
+    async def _with_mentions(self, prompt: User) -> User:
+        if self._mentions is None or prompt.source != "person":
+            return prompt
+        blocks = tuple(part for part in prompt.content if isinstance(part, Text | Image | Document))
+        card = self.agent.card(self.agent.model)
+        return structs.replace(prompt, content=await self._mentions.expand(blocks, card))
 
     def _prompt_from_letters(self) -> User:
         """Letters that nobody's prompt has taken along begin a turn of their own."""
