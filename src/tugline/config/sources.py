@@ -217,7 +217,9 @@ def read_environment(environ: Mapping[str, str]) -> tuple[Source, list[Problem]]
     for name, path in OTHER_NAMES.items():
         if environ.get(name):
             values[path], names[path] = environ[name], name
-    ours = {name: text for name, text in environ.items() if name.startswith("TUGLINE_") and text and name not in NO_SETTINGS}
+    ours = {
+        name: text for name, text in environ.items() if name.startswith("TUGLINE_") and text and name not in NO_SETTINGS
+    }
     if ours:
         types_of = {variable(path): (path, annotation) for path, annotation in leaves()}
         for name in sorted(ours):
