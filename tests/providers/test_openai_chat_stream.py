@@ -60,6 +60,13 @@ def test_parallel_calls_are_told_apart_by_index_and_the_first_is_given_when_the_
     assert second == [BlockClosed(0, use({"a": 1})), BlockStarted(1, "tool_use", CallId("c2"), "Ls")]
 
 
+def test_a_call_is_given_when_words_follow_it() -> None:
+    decoder = chat()
+    events = [chat_call(0, '{"a":1}', id="c1", name="Read"), chat_chunk({"content": "and"})]
+    _, words = (decoder.feed("message", json.dumps(data).encode()) for _, data in events)
+    assert words == [BlockClosed(0, use({"a": 1})), BlockStarted(1, "text"), BlockDelta(1, "and")]
+
+
 def test_interleaved_calls_come_out_one_after_the_other() -> None:
     events = [
         chat_call(0, '{"a":', id="c1", name="Read"),

@@ -178,6 +178,26 @@ async def test_a_reply_over_the_wire_and_the_connection_is_used_again(dialect: s
 
 
 @every_dialect
+async def test_a_reply_ends_with_its_last_event_and_the_formal_end_of_the_body_is_not_waited_for(dialect: str) -> None:
+    left, sent = asyncio.Event(), asyncio.Event()
+
+    async def answer(send: Send, _: asyncio.StreamReader) -> None:
+        await send(head() + chunked(REPLIES[dialect]))
+        await left.wait()
+        await send(b"0\r\n\r\n")
+        sent.set()
+
+    async with serving(answer) as server, provider(dialect, server.url) as made:
+        assert blocks(await collect(made)) == [Text("Hello")]
+        left.set()
+        await sent.wait()
+        for _ in range(10):
+            await asyncio.sleep(0)  # what is on the loopback already has to be read
+        assert blocks(await collect(made)) == [Text("Hello")]
+        assert server.connections == 1
+
+
+@every_dialect
 async def test_a_reply_whose_bytes_come_one_by_one(dialect: str) -> None:
     async def answer(send: Send, _: asyncio.StreamReader) -> None:
         await send(head())
