@@ -161,7 +161,7 @@ def test_each_mode_has_its_answer_to_an_edit_inside(mode: Mode, expected: str) -
 def test_protected_places_are_asked_about_whatever_mode_and_rules_say(path: str) -> None:
     allow = ("Edit", "Write", "Edit(//**)")
     for mode in ("default", "acceptEdits", "bypassPermissions"):
-        assert word(path_query("Write", path), policy(mode, allow=allow)) == "ask"  # type: ignore[arg-type]
+        assert word(path_query("Write", path), policy(mode, allow=allow)) == "ask"
     assert word(path_query("Write", path, "allow"), policy()) == "ask"
     assert word(path_query("Write", path), policy("dontAsk", allow=allow)) == "deny"
 
@@ -210,7 +210,7 @@ def test_the_plan_is_the_one_file_that_plan_mode_writes() -> None:
 )
 def test_a_deny_rule_for_paths_hits_by_name_or_target(rule: str, tool: str, path: str, hits: bool) -> None:
     for mode in ("default", "bypassPermissions"):
-        found = word(path_query(tool, path, "allow"), policy(mode, allow=("Read", "Edit"), deny=(rule,)))  # type: ignore[arg-type]
+        found = word(path_query(tool, path, "allow"), policy(mode, allow=("Read", "Edit"), deny=(rule,)))
         assert (found == "deny") == hits
     assert (word(path_query(tool, path), policy("bypassPermissions", ask=(rule,))) == "ask") == hits
 

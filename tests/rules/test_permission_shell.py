@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tugline.protocol.permissions import Verdict, VerdictAllow, VerdictAsk, VerdictDeny
+from tugline.protocol.permissions import Verdict, VerdictAllow, VerdictAsk
 from tugline.protocol.specs import CommandSubject, Mode
 from tugline.rules.paths import lexical
 from tugline.rules.permission import Policy, Query, decide
@@ -758,8 +758,8 @@ def test_a_suggested_rule_allows_the_command_it_was_suggested_for_and_no_other(
         assert not isinstance(judged(line(second), with_rules), VerdictAllow)
 
 
-_ORDER = {VerdictAllow: 0, VerdictAsk: 1, VerdictDeny: 2}
-_COMMANDS = st.sampled_from([*ROUTINE, *UNSAFE[:200], "npm test", "rm x", "git push"])
+# what follows a comment is a comment, and what follows a backslash is no operator
+_COMMANDS = st.sampled_from([c for c in [*ROUTINE, *UNSAFE, "npm test", "rm x"] if "#" not in c and c[-1] != "\\"])
 _RULES = st.sampled_from(
     ["", "Bash(*)", "Bash(npm:*)", "Bash(rm:*)", "Bash(git *)", "Read(./secrets/**)", "Edit(src/**)"]
 )
@@ -770,11 +770,7 @@ _TAILS = st.sampled_from(["; evil", " | evil", " $(evil)", " > out", " && rm x",
 def test_something_more_never_loosens(command: str, tail: str, allow: str, deny: str) -> None:
     by = policy(allow=allow, deny=deny)
     alone, more = judged(command, by), judged(command + tail, by)
-    assert (
-        _ORDER[type(more)] >= _ORDER[type(alone)]
-        or isinstance(alone, VerdictDeny)
-        or not isinstance(more, VerdictAllow)
-    )
+    assert isinstance(alone, VerdictAllow) or not isinstance(more, VerdictAllow)
     if allow != "Bash(*)" and tail in ("; evil", " | evil", " $(evil)"):
         assert not isinstance(more, VerdictAllow)
 

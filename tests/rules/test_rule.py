@@ -82,10 +82,10 @@ def test_a_rule_that_cannot_be_read_names_itself_and_its_source(text: str, kind:
 def test_any_text_is_a_rule_or_a_clear_error(text: str) -> None:
     for kind in ("allow", "ask", "deny"):
         try:
-            rule = parse_rule(text, kind)  # type: ignore[arg-type]
+            rule = parse_rule(text, kind)
         except RuleError:
             continue
-        assert parse_rule(rule.text, kind) == rule  # type: ignore[arg-type]
+        assert parse_rule(rule.text, kind) == rule
 
 
 @given(st.lists(st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=1), min_size=1, max_size=4))

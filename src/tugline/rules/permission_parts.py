@@ -8,12 +8,16 @@ from msgspec import Struct
 from tugline.protocol.specs import Footprint, Mode
 from tugline.rules import paths
 from tugline.rules.paths import Place, Where
-from tugline.rules.rule import EDITORS, READERS, Rule, matches_domain, matches_name, names_tool
+from tugline.rules.rule import EDITORS, NAMERS, READERS, Rule, matches_domain, matches_name, names_tool, plain_host
 
 Resolve = Callable[[str, str], tuple[str, str] | None]
 """A path as given and a folder to the absolute path by name and what it points to; `None` where that fails."""
 Expand = Callable[[str, str], Sequence[str] | None]
 """A file name pattern and a folder to what the shell would make of it; `None` where that is not known."""
+
+
+_BROAD = frozenset(["Bash", "WebFetch", *READERS, *EDITORS])
+"""Tools of which no rule without a specifier is ever suggested."""
 
 
 class Policy(Struct, frozen=True):
@@ -103,7 +107,7 @@ class ToolPart(Part):
         return "it changes nothing" if self.footprint < Footprint.CHANGES else ""
 
     def suggestions(self) -> tuple[str, ...] | None:
-        return (self.tool,)
+        return None if self.tool in _BROAD else (self.tool,)
 
 
 class NamePart(ToolPart):
@@ -117,6 +121,8 @@ class NamePart(ToolPart):
         return names_tool(rule, self.tool) and (rule.spec is None or matches_name(rule.spec, self.name))
 
     def suggestions(self) -> tuple[str, ...] | None:
+        if self.tool not in NAMERS:
+            return super().suggestions()
         if not self.name or self.name != self.name.strip() or "*" in self.name or not self.name.isprintable():
             return None
         return (f"{self.tool}({self.name})",)
@@ -139,8 +145,10 @@ class DomainPart(ToolPart):
 
     def suggestions(self) -> tuple[str, ...] | None:
         host = self.host.strip().lower().rstrip(".")
-        if self.tool != "WebFetch" or not host or not all(c.isalnum() or c in ".-_" for c in host):
-            return (self.tool,) if self.tool != "WebFetch" else None
+        if self.tool != "WebFetch":
+            return super().suggestions()
+        if not plain_host(host):
+            return None
         return (f"WebFetch(domain:{host})",)
 
 
@@ -264,7 +272,7 @@ class PathPart(Part):
             return place_suggestions("Edit", self.place, self.where)
         if self.tool in READERS:
             return place_suggestions("Read", self.place, self.where)
-        return (self.tool,)
+        return None if self.tool in _BROAD else (self.tool,)
 
 
 def readable(place: Place, where: Where) -> str:

@@ -15,13 +15,13 @@ READERS = ("Read", "Grep", "Glob")
 """Built-in tools that a `Read` rule covers."""
 EDITORS = ("Edit", "Write", "NotebookEdit", "MultiEdit")
 """Built-in tools that an `Edit` rule covers."""
-NAMERS = ("Agent", "Skill", "Task")
+NAMERS = ("Agent", "Skill")
+"""Built-in tools whose rules name what they start."""
 
 _TOOL = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*\Z")
 _TOOL_GLOB = re.compile(r"[A-Za-z*][A-Za-z0-9_.*-]*\Z")
-_DOMAIN = re.compile(
-    r"(\*\.)?[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?)*\.?\Z|\[?[0-9a-f:.]+\]?\Z"
-)
+_LABELS = r"[a-z0-9_]+(?:-+[a-z0-9_]+)*"
+_DOMAIN = re.compile(rf"(?:\*\.)?{_LABELS}(?:\.{_LABELS})*\Z|\[?[0-9a-f]*:[0-9a-f:.]*\]?\Z")
 _ALIASES = {"Task": "Agent"}
 
 SEPARATOR = "\x1f"
@@ -181,6 +181,11 @@ def matches_domain(spec: str, host: str) -> bool:
     if wanted.startswith("*."):
         return host.endswith(wanted[1:]) and len(host) > len(wanted) - 1
     return host == wanted
+
+
+def plain_host(host: str) -> bool:
+    """Whether the text is a host and nothing more, so that a rule can name it."""
+    return _DOMAIN.match(_ascii_host(host)) is not None and "*" not in host
 
 
 def matches_name(spec: str, name: str) -> bool:
