@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tugline.protocol.blocks import Text
@@ -61,6 +61,9 @@ def steps(draw: st.DrawFn) -> Step:
 @pytest.mark.parametrize("suffix", ["yaml", "jsonl"])
 @settings(max_examples=60, deadline=None)
 @given(script=st.lists(steps(), max_size=3))
+@example(
+    script=[Step(parts=(SayText(words),), usage=Usage()) for words in ("\n", "a\nb\n\n", " a\nb", "a\n b \n", "...")]
+)
 def test_a_recorded_replay_is_the_script(
     script: list[Step], suffix: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

@@ -94,6 +94,11 @@ def _private(path: str, flags: int) -> int:
     return os.open(path, flags, 0o600)
 
 
+def _is_block(text: str) -> bool:
+    # a block with empty lines at its end closes the whole document ("..."), and nothing could be appended
+    return "\n" in text.strip("\n") and not text[0].isspace() and not text.endswith("\n\n")
+
+
 def _yaml(data: dict[str, Any]) -> bytes:
     import yaml  # noqa: PLC0415  imported here: start-up cost
 
@@ -102,7 +107,7 @@ def _yaml(data: dict[str, Any]) -> bytes:
             return True
 
     def represent(dumper: Any, text: str) -> Any:
-        return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
+        return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if _is_block(text) else None)
 
     Dumper.add_representer(str, represent)
     said: str = yaml.dump([data], Dumper=Dumper, allow_unicode=True, sort_keys=False, width=110)
