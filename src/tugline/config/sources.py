@@ -103,11 +103,43 @@ def _walk(
                 _walk(value, annotation, path, values, problems, where)
             else:
                 problems.append(_wrong(path, f"Expected `object`, got `{_kind(value)}`", where))
+        elif isinstance(value, Mapping) and typing.get_origin(_plain(annotation)) is dict:
+            values[path] = _map(value, typing.get_args(_plain(annotation))[1], path, problems, where)
+        elif isinstance(value, list) and typing.get_origin(_plain(annotation)) is tuple:
+            values[path] = _list(value, typing.get_args(_plain(annotation))[0], path, problems, where)
         else:
             try:
                 values[path] = msgspec.convert(value, annotation)
             except msgspec.ValidationError as error:
                 problems.append(_wrong(path, str(error), where))
+
+
+def _map(data: Mapping[str, Any], kind: Any, path: Path, problems: list[Problem], where: _Where) -> dict[str, Any]:
+    """The entries that are right, each checked by itself so that a problem names its key."""
+    good: dict[str, Any] = {}
+    for key, value in data.items():
+        if _is_group(kind) and isinstance(value, Mapping):
+            found: list[Problem] = []
+            _walk(value, kind, (*path, key), {}, found, where)
+            problems += found
+            if any(problem.level == "error" for problem in found):
+                continue
+        try:
+            good[key] = msgspec.convert(value, kind)
+        except msgspec.ValidationError as error:
+            problems.append(_wrong((*path, key), str(error), where))
+    return good
+
+
+def _list(data: list[Any], kind: Any, path: Path, problems: list[Problem], where: _Where) -> tuple[Any, ...]:
+    """The entries that are right: one wrong deny rule must not take the others along."""
+    good: list[Any] = []
+    for position, value in enumerate(data):
+        try:
+            good.append(msgspec.convert(value, kind))
+        except msgspec.ValidationError as error:
+            problems.append(_wrong((*path, position), str(error), where))
+    return tuple(good)
 
 
 def _unknown(path: Path, fields: Fields, where: _Where) -> Problem | None:
@@ -117,7 +149,7 @@ def _unknown(path: Path, fields: Fields, where: _Where) -> Problem | None:
     if path[:-1] == ("permissions",) and key in FOREIGN_PERMISSIONS:
         return None
     close = difflib.get_close_matches(key, list(fields), n=1, cutoff=0.6)
-    elsewhere = [".".join(leaf) for leaf, _ in leaves() if leaf[-1] == key]
+    elsewhere = [".".join(leaf) for leaf, _ in leaves() if leaf[-1] == key and path[0] != "models"]
     if close:
         hint = f"; did you mean {'.'.join((*path[:-1], close[0]))}?"
     elif elsewhere:
@@ -130,7 +162,7 @@ def _unknown(path: Path, fields: Fields, where: _Where) -> Problem | None:
 _SPOT = re.compile(r" - at `\$([^`]*)`\Z")
 
 
-def _wrong(path: Path, message: str, where: _Where) -> Problem:
+def _wrong(path: tuple[str | int, ...], message: str, where: _Where) -> Problem:
     """What msgspec says, at the very place that it means."""
     spot = _SPOT.search(message)
     deeper: list[str | int] = []
@@ -141,7 +173,9 @@ def _wrong(path: Path, message: str, where: _Where) -> Problem:
     full = (*path, *deeper)
     dotted = "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in full).lstrip(".")
     level: Literal["warning", "error"] = "warning" if where.foreign else "error"
-    return Problem(level, f"{where.at(full)}: {dotted}: {message[:1].lower() + message[1:]}")
+    # without a rule that forbids something no session may start
+    fatal = path[:2] in (("permissions", "deny"), ("permissions", "ask"))
+    return Problem(level, f"{where.at(full)}: {dotted}: {message[:1].lower() + message[1:]}", fatal)
 
 
 def _kind(value: Any) -> str:
