@@ -28,7 +28,7 @@ from tugline.protocol.specs import ModelCard
 from tugline.protocol.usage import Usage
 from tugline.providers.fallback import Fallback
 from tugline.rules import wording
-from tugline.testing import Match, ScriptedProvider, call, fail, gate, reply, text
+from tugline.testing import Match, ScriptedProvider, call, fail, gate, raw_call, reply, text
 
 
 def letter(words: str) -> Letter:
@@ -401,3 +401,22 @@ async def test_every_turn_has_a_chain_of_its_own() -> None:
     await stage.run()
     await stage.run()
     assert [e.origin.chain for e in stage.said(TurnFinished)] == ["chain1", "chain2"]
+
+
+async def test_a_call_that_was_cut_off_is_dropped_and_the_reply_continued() -> None:
+    cut_call = raw_call("change", '{"name": "a')
+    provider = ScriptedProvider([reply("I write. ", cut_call, stop="max_tokens"), reply("done")])
+    stage = Stage(provider)
+    finished = await stage.run()
+    assert (finished.text, finished.steps) == ("done", 1)
+    assert [type(block) for block in stage.messages[1].content] == [Text]
+    assert texts(stage.messages[2]) == wording.CONTINUE_CUT
+    assert_valid(stage.messages)
+
+
+async def test_whole_calls_before_one_that_was_cut_off_are_run() -> None:
+    script = [reply(call("look", name="a"), raw_call("change", '{"name": '), stop="max_tokens"), reply("done")]
+    stage = Stage(ScriptedProvider(script))
+    await stage.run()
+    assert [r.content for r in results(stage.messages[2])] == ["a done"]
+    assert_valid(stage.messages)

@@ -38,6 +38,8 @@ from tugline.protocol.specs import ModelCard, ModelRequest
 REST_LIMIT = 1.0
 """Seconds that a stream may go on after its reply ended."""
 
+CUT_STOPS = ("max_tokens", "context_exceeded")
+
 _DELTAS: dict[str, type[TextDelta] | type[ThinkingDelta] | type[InputDelta]] = {
     "text": TextDelta,
     "thinking": ThinkingDelta,
@@ -64,6 +66,7 @@ class Step:
         self._reply_id = ReplyId("")
         self._model = ""
         self._blocks: list[AssistantBlock] = []
+        self._held: BlockClosed | None = None
         self._open: dict[int, BlockStarted] = {}
         self._parts: list[str] = []
         self._names: dict[int, CallId] = {}
@@ -204,19 +207,35 @@ class Step:
         block = chunk.block
         self._open.pop(chunk.index, None)
         self._parts = []
+        self._release_held()
         if isinstance(block, ToolUse):
             name = self._names.pop(chunk.index, None) or self._own_name(block.id)
             if name != block.id:
                 block = structs.replace(block, id=name)
+            if block.malformed is not None:
+                # whether it was cut off at the output limit, and does not count, is known at the reply's end
+                self._held = BlockClosed(chunk.index, block)
+                return
         elif isinstance(block, Text) and not block.text.strip():
             return
+        self._accept(chunk.index, block)
+
+    def _accept(self, index: int, block: AssistantBlock) -> None:
         self._blocks.append(block)
-        self._say(BlockFinished, reply=self._reply_id, index=chunk.index, block=block)
+        self._say(BlockFinished, reply=self._reply_id, index=index, block=block)
         if isinstance(block, ToolUse) and self.executor is not None:
             self.executor.add(block)
 
+    def _release_held(self) -> None:
+        held, self._held = self._held, None
+        if held is not None:
+            self._accept(held.index, held.block)
+
     def _end(self, chunk: ReplyEnded) -> None:
         assert self.executor is not None
+        if chunk.stop in CUT_STOPS:
+            self._held = None
+        self._release_held()
         self.reply = Assistant(
             id=MessageId(self._ids.message()),
             content=tuple(self._blocks),
@@ -244,6 +263,7 @@ class Step:
         self.reply = None
         self._reply_id = ReplyId("")
         self._blocks = []
+        self._held = None
         self._open = {}
         self._names = {}
         self._parts = []
