@@ -155,7 +155,8 @@ async def _compose(options: Options, stack: AsyncExitStack) -> Session:
     session_id = SessionId(options.session_id or new_uuid())
     bus, ids, clock = Bus(), RandomIds(), SystemClock()
     voice = Voice(bus, Origin(session_id, AgentId("main"), chain=ids.new("chain")))
-    provider = _wrap(options.provider or make_provider(access, catalog, config, environ), options, config, catalog)
+    router = make_provider(access, catalog, config, environ)
+    provider = _wrap(options.provider or router, options, config, catalog)
     stack.push_async_callback(provider.aclose)
     folder = os.path.join(config.folders.sessions, _slug(config.project_root))
     log = JsonlLog(os.path.join(folder, f"{session_id}.jsonl"))
@@ -193,6 +194,8 @@ async def _compose(options: Options, stack: AsyncExitStack) -> Session:
         result_limit=None if settings.tools.result_limit == RESULT_LIMIT else settings.tools.result_limit,
         start_while_streaming=settings.tools.start_while_streaming,
     )
+    if options.provider is None:
+        router.prepare(model)
     spec = AgentSpec(
         system=system_prompt(
             around=await look_around(workspace, config.cwd),
@@ -323,7 +326,7 @@ def _endpoint(url: str, key: str, given: EndpointSettings, auth: Auth) -> Endpoi
     )
 
 
-def make_provider(access: Access, catalog: Catalog, config: Config, environ: Mapping[str, str]) -> Provider:
+def make_provider(access: Access, catalog: Catalog, config: Config, environ: Mapping[str, str]) -> Router:
     """The adapters behind retries, chosen by model; none is made before it is needed."""
     network = NetworkSettings(
         idle_timeout=config.settings.network.idle_timeout,

@@ -47,6 +47,10 @@ class Router:
             return self._reachable[0], model
         return self._default, model
 
+    def prepare(self, model: str) -> None:
+        """Make the provider of this model now, so that the first request need not."""
+        self._provider(self.choose(model)[0])
+
     def stream(self, request: ModelRequest) -> AbstractAsyncContextManager[AsyncIterator[Sequence[Chunk]]]:
         """Send the request to its provider, the model's name without the prefix."""
         name, model = self.choose(request.model)
