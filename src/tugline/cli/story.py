@@ -52,7 +52,7 @@ class Story:
                 self._words.clear()
                 return ""
             case RetryWaiting(failure=failure, attempt=attempt, limit=limit, delay=delay):
-                text = f"{failure.message} Trying again in {delay:.1f} s ({attempt} of {limit})."
+                text = f"{failure.message} Trying again in {delay:.1f} s (try {attempt + 1} of {limit})."
                 return self._line(clean_line(text, self._width), "yellow")
             case _:
                 return ""

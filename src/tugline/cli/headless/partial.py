@@ -1,6 +1,6 @@
 """`stream_event` lines: our deltas in the shapes of Anthropic's stream, whatever the provider was."""
 
-from tugline.cli.headless.shapes import Json, block_shape, usage_shape
+from tugline.cli.headless.shapes import Json, block_shape, one_line, usage_shape
 from tugline.protocol.blocks import Opaque, Thinking
 from tugline.protocol.codec import encode
 from tugline.protocol.events import (
@@ -35,9 +35,9 @@ def delta_prefix(session: bytes, kind: type, index: int) -> bytes:
 def delta_text(text: str) -> bytes:
     """The text of a delta, encoded."""
     try:
-        return encode(text)
+        return one_line(encode(text))
     except UnicodeEncodeError:
-        return encode(text.encode("utf-8", "replace").decode())
+        return one_line(encode(text.encode("utf-8", "replace").decode()))
 
 
 def message_start(event: ReplyBegan) -> Json:

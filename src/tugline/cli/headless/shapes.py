@@ -59,16 +59,24 @@ def result_shape(result: ToolResult) -> Json:
 def line(message: Json) -> bytes:
     """The message as one line; what is too long in it is cut and says so."""
     try:
-        data = encode(message)
+        data = one_line(encode(message))
     except UnicodeEncodeError:
         message = _encodable(message)
-        data = encode(message)
+        data = one_line(encode(message))
     limit = _FIRST_CUT
     while len(data) > LINE_LIMIT and limit:
         message = _cut(message, limit)
-        data = encode(message)
+        data = one_line(encode(message))
         limit //= 2
     return data + b"\n"
+
+
+def one_line(data: bytes) -> bytes:
+    """JSON without the three characters that some readers of lines take for an end of line."""
+    if b"\xe2\x80" in data or b"\xc2\x85" in data:
+        data = data.replace(b"\xe2\x80\xa8", rb"\u2028").replace(b"\xe2\x80\xa9", rb"\u2029")
+        data = data.replace(b"\xc2\x85", rb"\u0085")
+    return data
 
 
 def _cut(value: Any, limit: int) -> Any:

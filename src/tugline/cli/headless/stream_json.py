@@ -169,7 +169,7 @@ class StreamJson:
             "system",
             subtype="api_retry",
             attempt=event.attempt,
-            max_retries=event.limit,
+            max_retries=event.limit - 1,  # the limit counts the first request too
             retry_delay_ms=round(event.delay * 1_000),
             error_status=event.failure.status,
             error=error_word(event.failure),
