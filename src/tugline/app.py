@@ -175,7 +175,7 @@ async def _compose(options: Options, stack: AsyncExitStack) -> Session:
     workspace = make_workspace(config, environ, kept)
     questions = Questions(voice, ids, attended=options.attended)
     ledger = Ledger(cost)
-    errands = Errands(provider, lambda: access.small_model(model), ids, ledger, session_id)
+    errands = Errands(provider, lambda: catalog.resolve(access.small_model(model)), ids, ledger, session_id)
     standing = make_standing(config, workspace, kept)
     tools = make_tools(options, config, questions, errands, environ)
     tools = without(tools, denied_tools(standing.policy, tools.names))
@@ -211,7 +211,7 @@ async def _compose(options: Options, stack: AsyncExitStack) -> Session:
     )
     agent = Agent(
         spec,
-        model=settings.model or model,
+        model=settings.model or access.default_model(),
         provider=provider,
         gear=gear,
         specs=tools.specs,
@@ -266,14 +266,14 @@ class Access(Struct, frozen=True):
     def default_model(self) -> str:
         """The model where nobody named one; `ConfigError` where that cannot be guessed."""
         if self.own_provider or self.anthropic is not None:
-            return "claude-sonnet-4-5"
+            return "sonnet"
         if self.openai is not None and self.openai.openai_itself:
             return "gpt-5"
         raise ConfigError("Which model? Say --model NAME, or set TUGLINE_MODEL.")
 
     def small_model(self, model: str) -> str:
         """The model for errands."""
-        return "claude-haiku-4-5" if self.anthropic is not None and model.startswith("claude") else model
+        return "haiku" if self.anthropic is not None and model.startswith("claude") else model
 
 
 def find_access(options: Options, config: Config, environ: Mapping[str, str]) -> Access:
