@@ -35,7 +35,7 @@ from tugline.providers.retry import NetworkSettings, Retry, Steps
 from tugline.providers.router import Router
 from tugline.rules.permission import Policy, denied_tools
 from tugline.rules.price import cost
-from tugline.rules.prompt import system_prompt
+from tugline.rules.prompt import Surroundings, system_prompt
 from tugline.rules.shell_footprint import is_read_only
 from tugline.runtime.bus import Bus
 from tugline.runtime.errands import Errands
@@ -142,119 +142,6 @@ def _flags(options: Options) -> dict[str, Any]:
     return {name: value for name, value in given.items() if value not in (None, [])}
 
 
-async def _compose(options: Options, stack: AsyncExitStack) -> Session:
-    environ = os.environ if options.environ is None else options.environ
-    config = load_config(options)
-    config.require_sound()
-    settings = config.settings
-    catalog = Catalog(
-        {name: _card_fields(entry) for name, entry in settings.models.items()}, aliases=settings.model_aliases
-    )
-    access = find_access(options, config, environ)
-    model = catalog.resolve(settings.model or access.default_model())
-    session_id = SessionId(options.session_id or new_uuid())
-    bus, ids, clock = Bus(), RandomIds(), SystemClock()
-    voice = Voice(bus, Origin(session_id, AgentId("main"), chain=ids.new("chain")))
-    router = make_provider(access, catalog, config, environ)
-    provider = _wrap(options.provider or router, options, config, catalog)
-    stack.push_async_callback(provider.aclose)
-    folder = os.path.join(config.folders.sessions, _slug(config.project_root))
-    log = JsonlLog(os.path.join(folder, f"{session_id}.jsonl"))
-    stack.push_async_callback(log.aclose)
-    log.append(
-        Opened(
-            format=FORMAT,
-            session=session_id,
-            agent=AgentId("main"),
-            cwd=config.cwd,
-            version=__version__,
-            time=clock.time(),
-        )
-    )
-    kept = os.path.join(folder, str(session_id))
-    workspace = make_workspace(config, environ, kept)
-    questions = Questions(voice, ids, attended=options.attended)
-    ledger = Ledger(cost)
-    errands = Errands(provider, lambda: catalog.resolve(access.small_model(model)), ids, ledger, session_id)
-    standing = make_standing(config, workspace, kept)
-    tools = make_tools(options, config, questions, errands, environ)
-    tools = without(tools, denied_tools(standing.policy, tools.names))
-    gear = Gear(
-        tools=tools,
-        gate=Gate(standing, questions, voice),
-        workspace=workspace,
-        transcript=Transcript(log, clock),
-        spill=FileSpill(kept),
-        voice=voice,
-        clock=clock,
-        inbox=Inbox(),
-        state=StateCell(AgentState(config.cwd)),
-        agent=AgentId("main"),
-        limit=settings.limits.parallel_calls,
-        result_limit=None if settings.tools.result_limit == RESULT_LIMIT else settings.tools.result_limit,
-        start_while_streaming=settings.tools.start_while_streaming,
-    )
-    if options.provider is None:
-        router.prepare(model)
-    spec = AgentSpec(
-        system=system_prompt(
-            around=await look_around(workspace, config.cwd),
-            model=model,
-            mode=standing.mode,
-            replaced=options.system_prompt,
-            appended=(options.append_system_prompt,) if options.append_system_prompt else (),
-        ),
-        max_steps=settings.limits.max_turns,
-        max_cost_usd=settings.limits.max_budget_usd,
-        thinking_tokens=settings.limits.thinking_tokens,
-        effort=settings.effort,
-    )
-    agent = Agent(
-        spec,
-        model=settings.model or access.default_model(),
-        provider=provider,
-        gear=gear,
-        specs=tools.specs,
-        ids=ids,
-        ledger=ledger,
-        resolve=lambda name, tokens: resolve_model(catalog, name, standing.mode, tokens),
-    )
-
-    def started() -> SessionStarted:
-        return SessionStarted(
-            seq=bus.number(),
-            origin=voice.origin,
-            cwd=config.cwd,
-            model=model,
-            mode=standing.mode,
-            tools=tuple(spec.name for spec in tools.specs()),
-            key_source=access.key_source,
-            transcript=log.path,
-        )
-
-    return Session(
-        agent,
-        bus,
-        questions,
-        started=started,
-        set_mode=standing.set_mode,
-        notices=_notices(config, standing),
-        mentions=Mentions(gear, Read(), standing),
-        resources=stack.pop_all(),
-    )
-
-
-def _notices(config: Config, standing: Standing) -> tuple[str, ...]:
-    """What the person should know at the start."""
-    lines = [problem.text for problem in config.problems]
-    if config.withheld:
-        names = ", ".join(sorted({name for name, _ in config.withheld}))
-        lines.append(f"This folder is not trusted: its settings {names} do not count. With --trust they do.")
-    if standing.mode == "bypassPermissions" and hasattr(os, "geteuid") and os.geteuid() == 0:
-        lines.append("Running as root with the mode bypassPermissions: nothing will be asked about.")
-    return tuple(lines)
-
-
 class Access(Struct, frozen=True):
     """Where models can be reached, and with which keys."""
 
@@ -274,6 +161,186 @@ class Access(Struct, frozen=True):
     def small_model(self, model: str) -> str:
         """The model for errands."""
         return "haiku" if self.anthropic is not None and model.startswith("claude") else model
+
+
+class _Core(Struct, frozen=True, eq=False):
+    """What all parts of a session share."""
+
+    config: Config
+    environ: Mapping[str, str]
+    catalog: Catalog
+    access: Access
+    model: str
+    session: SessionId
+    bus: Bus
+    ids: RandomIds
+    clock: SystemClock
+    voice: Voice
+    ledger: Ledger
+
+    @property
+    def folder(self) -> str:
+        """Where the session's files are kept."""
+        return os.path.join(self.config.folders.sessions, _slug(self.config.project_root))
+
+    @property
+    def kept(self) -> str:
+        """Where big results are kept."""
+        return os.path.join(self.folder, str(self.session))
+
+
+def _core(options: Options) -> _Core:
+    environ = os.environ if options.environ is None else options.environ
+    config = load_config(options)
+    config.require_sound()
+    catalog = Catalog(
+        {name: _card_fields(entry) for name, entry in config.settings.models.items()},
+        aliases=config.settings.model_aliases,
+    )
+    access = find_access(options, config, environ)
+    session = SessionId(options.session_id or new_uuid())
+    bus, ids = Bus(), RandomIds()
+    return _Core(
+        config=config,
+        environ=environ,
+        catalog=catalog,
+        access=access,
+        model=config.settings.model or access.default_model(),
+        session=session,
+        bus=bus,
+        ids=ids,
+        clock=SystemClock(),
+        voice=Voice(bus, Origin(session, AgentId("main"))),
+        ledger=Ledger(cost),
+    )
+
+
+async def _compose(options: Options, stack: AsyncExitStack) -> Session:
+    core = _core(options)
+    provider = _open_provider(core, options)
+    stack.push_async_callback(provider.aclose)
+    log = _open_log(core)
+    stack.push_async_callback(log.aclose)
+    workspace = make_workspace(core.config, core.environ, core.kept)
+    standing = make_standing(core.config, workspace, core.kept)
+    questions = Questions(core.voice, core.ids, attended=options.attended)
+    errands = Errands(
+        provider,
+        lambda: core.catalog.resolve(core.access.small_model(core.model)),
+        core.ids,
+        core.ledger,
+        core.session,
+    )
+    tools = make_tools(options, core.config, questions, errands, core.environ)
+    tools = without(tools, denied_tools(standing.policy, tools.names))
+    gear = _gear(core, tools, Gate(standing, questions, core.voice), workspace, log)
+    agent = Agent(
+        _spec(core, options, standing.mode, await look_around(workspace, core.config.cwd)),
+        model=core.model,
+        provider=provider,
+        gear=gear,
+        specs=tools.specs,
+        ids=core.ids,
+        ledger=core.ledger,
+        resolve=lambda name, tokens: resolve_model(core.catalog, name, standing.mode, tokens),
+    )
+    return Session(
+        agent,
+        core.bus,
+        questions,
+        started=lambda: _started(core, tools, standing.mode, log),
+        set_mode=standing.set_mode,
+        notices=_notices(core.config, standing),
+        mentions=Mentions(gear, Read(), standing),
+        resources=stack.pop_all(),
+    )
+
+
+def _open_provider(core: _Core, options: Options) -> Provider:
+    provider = options.provider
+    if provider is None:
+        router = make_provider(core.access, core.catalog, core.config, core.environ)
+        router.prepare(core.catalog.resolve(core.model))
+        provider = router
+    fallback = core.config.settings.fallback_model
+    if fallback:
+        provider = Fallback(provider, core.catalog.resolve(fallback))
+    return Recording(provider, options.record) if options.record else provider
+
+
+def _open_log(core: _Core) -> JsonlLog:
+    log = JsonlLog(os.path.join(core.folder, f"{core.session}.jsonl"))
+    log.append(
+        Opened(
+            format=FORMAT,
+            session=core.session,
+            agent=AgentId("main"),
+            cwd=core.config.cwd,
+            version=__version__,
+            time=core.clock.time(),
+        )
+    )
+    return log
+
+
+def _gear(core: _Core, tools: Toolset, gate: Gate, workspace: LocalWorkspace, log: JsonlLog) -> Gear:
+    settings = core.config.settings
+    return Gear(
+        tools=tools,
+        gate=gate,
+        workspace=workspace,
+        transcript=Transcript(log, core.clock),
+        spill=FileSpill(core.kept),
+        voice=core.voice,
+        clock=core.clock,
+        inbox=Inbox(),
+        state=StateCell(AgentState(core.config.cwd)),
+        agent=AgentId("main"),
+        limit=settings.limits.parallel_calls,
+        result_limit=None if settings.tools.result_limit == RESULT_LIMIT else settings.tools.result_limit,
+        start_while_streaming=settings.tools.start_while_streaming,
+    )
+
+
+def _spec(core: _Core, options: Options, mode: Mode, around: Surroundings) -> AgentSpec:
+    settings = core.config.settings
+    return AgentSpec(
+        system=system_prompt(
+            around=around,
+            model=core.catalog.resolve(core.model),
+            mode=mode,
+            replaced=options.system_prompt,
+            appended=(options.append_system_prompt,) if options.append_system_prompt else (),
+        ),
+        max_steps=settings.limits.max_turns,
+        max_cost_usd=settings.limits.max_budget_usd,
+        thinking_tokens=settings.limits.thinking_tokens,
+        effort=settings.effort,
+    )
+
+
+def _started(core: _Core, tools: Toolset, mode: Mode, log: JsonlLog) -> SessionStarted:
+    return SessionStarted(
+        seq=core.bus.number(),
+        origin=core.voice.origin,
+        cwd=core.config.cwd,
+        model=core.catalog.resolve(core.model),
+        mode=mode,
+        tools=tuple(spec.name for spec in tools.specs()),
+        key_source=core.access.key_source,
+        transcript=log.path,
+    )
+
+
+def _notices(config: Config, standing: Standing) -> tuple[str, ...]:
+    """What the person should know at the start."""
+    lines = [problem.text for problem in config.problems]
+    if config.withheld:
+        names = ", ".join(sorted({name for name, _ in config.withheld}))
+        lines.append(f"This folder is not trusted: its settings {names} do not count. With --trust they do.")
+    if standing.mode == "bypassPermissions" and hasattr(os, "geteuid") and os.geteuid() == 0:
+        lines.append("Running as root with the mode bypassPermissions: nothing will be asked about.")
+    return tuple(lines)
 
 
 def find_access(options: Options, config: Config, environ: Mapping[str, str]) -> Access:
@@ -364,12 +431,6 @@ def make_provider(access: Access, catalog: Catalog, config: Config, environ: Map
 
     reachable = [name for name, given in (("anthropic", access.anthropic), ("openai", access.openai)) if given]
     return Router({"anthropic": anthropic, "openai": openai}, catalog.card, reachable=reachable)
-
-
-def _wrap(provider: Provider, options: Options, config: Config, catalog: Catalog) -> Provider:
-    if config.settings.fallback_model:
-        provider = Fallback(provider, catalog.resolve(config.settings.fallback_model))
-    return Recording(provider, options.record) if options.record else provider
 
 
 LARGE_CONTEXT = 200_000
