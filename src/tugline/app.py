@@ -8,6 +8,7 @@ from typing import Any
 from msgspec import Struct, structs
 
 from tugline.config.load import Config, load
+from tugline.config.save import save_rules
 from tugline.config.settings import Endpoint as EndpointSettings
 from tugline.config.settings import ModelSetting
 from tugline.context.surroundings import look_around
@@ -477,7 +478,7 @@ def make_standing(config: Config, workspace: LocalWorkspace, kept: str) -> Stand
         project_root=config.project_root,
         readable=(kept,),
     )
-    return Standing(policy, workspace.resolve)
+    return Standing(policy, workspace.resolve, save=lambda rules: save_rules(config.project_root, rules))
 
 
 def make_tools(

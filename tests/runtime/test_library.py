@@ -349,3 +349,16 @@ async def test_a_model_chosen_while_a_turn_runs_answers_its_next_request(options
         models = [request.body["model"] for request in server.requests]
     assert models[0] == "claude-sonnet-4-5"
     assert models[1].startswith("claude-opus")
+
+
+async def test_a_yes_for_always_is_saved_in_the_local_settings_of_the_project(options: dict[str, Any]) -> None:
+    def permission(question: PermissionQuestion) -> Allow:
+        return Allow(remember="always", rules=question.suggestions or ("publish",))
+
+    async with ModelServer([reply(call("publish", page="a")), reply(call("publish", page="b")), reply("ok")]) as server:
+        async with tugline.Session(base_url=server.url, tools=[publish], permission=permission, **options) as session:
+            async with session.stream("Publish both") as events:
+                asked = [event async for event in events if isinstance(event, tugline.PermissionAsked)]
+    assert len(asked) == 1
+    saved = Path(options["cwd"], ".tugline", "settings.local.json").read_text()
+    assert "publish" in saved
