@@ -9,6 +9,8 @@ import pytest
 
 from tugline.net.client import HttpClient, HttpError, Timeouts
 
+pytest_plugins = ["byte_server"]
+
 Server = Any
 Serve = Any
 OK = b"HTTP/1.1 200 OK\r\n"

@@ -8,6 +8,8 @@ import pytest
 
 from tugline.net.client import HttpClient, HttpError, Timeouts
 
+pytest_plugins = ["byte_server"]
+
 Serve = Any
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi"
 CHUNKS = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n"

@@ -10,6 +10,8 @@ import pytest
 from tugline.net import dial
 from tugline.net.client import HttpClient, HttpError, Timeouts
 
+pytest_plugins = ["byte_server"]
+
 Serve = Any
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi"
 
