@@ -22,7 +22,7 @@ async def test_text_prints_the_answer_and_nothing_but_the_answer(desk: Desk, ser
 
 async def test_json_prints_the_result_alone(desk: Desk, serve: Serve) -> None:
     await serve([reply("Done.")])
-    ended = await desk.run("-p", "Go", "--output-format=json")
+    ended = await desk.run("-p", "Go", "--output-format=json", "--model", "claude-sonnet-4-5")
     assert (ended.code, ended.err) == (0, "")
     assert [line["type"] for line in ended.lines] == ["result"]
     result = ended.result

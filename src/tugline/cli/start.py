@@ -8,7 +8,7 @@ from tugline.cli import streams
 from tugline.cli.ansi import is_terminal
 from tugline.cli.arguments import Arguments, as_text, read_arguments
 from tugline.cli.flags import COMMANDS
-from tugline.protocol.errors import TuglineError, UsageError
+from tugline.protocol.errors import SessionError, TuglineError, UsageError
 
 NOT_INTERACTIVE = """\
 tugline: the interactive app is not part of this version.
@@ -38,6 +38,10 @@ def start(argv: Sequence[str], closed: frozenset[int]) -> int:
 
 
 def _start(argv: Sequence[str], closed: frozenset[int]) -> int:
+    try:
+        os.getcwd()
+    except OSError:
+        raise SessionError("The current folder is gone or cannot be read. Change to another one.") from None
     arguments = read_arguments(argv)
     if arguments.command:
         return _run_command(arguments.command, arguments.rest, closed)
