@@ -40,8 +40,8 @@ format: $(VENV)/.dev ## let ruff put the style right
 test-partners: $(VENV)/.partners ## tests against clients, servers and a model that others wrote
 	@$(PY) -m pytest -n 2 --dist loadfile -m "partner and not soak" -rs $(ARGS)
 
-soak: $(VENV)/.dev ## long runs
-	@$(PY) -m pytest -m soak -rs --timeout 3600 $(ARGS)
+soak: $(VENV)/.dev ## long runs: the hammers, and every property with more and other examples
+	@HYPOTHESIS_PROFILE=explore $(PY) -m pytest -n 2 -m "not partner" -rs --timeout 3600 $(ARGS)
 
 bench: $(VENV)/.bench ## what things cost, with the floor beside them
 	@$(PY) -m bench $(ARGS)

@@ -1,6 +1,14 @@
 """What holds for all tests."""
 
+import os
+
 import pytest
+from hypothesis import settings
+
+# The suite is the same on every run; `make soak` goes looking for what nobody thought of.
+settings.register_profile("suite", deadline=None, derandomize=True)
+settings.register_profile("explore", deadline=None, max_examples=1_000)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "suite"))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
