@@ -29,7 +29,7 @@ async def test_json_prints_the_result_alone(desk: Desk, serve: Serve) -> None:
     assert (result["subtype"], result["is_error"], result["result"]) == ("success", False, "Done.")
     assert (result["num_turns"], result["stop_reason"], result["terminal_reason"]) == (1, "end_turn", "completed")
     assert result["total_cost_usd"] > 0
-    assert set(result["modelUsage"]) == {"claude-sonnet-4-6"}
+    assert set(result["modelUsage"]) == {"claude-sonnet-4-5"}
     assert result["modelUsage"]["claude-sonnet-4-5"]["contextWindow"] == 200_000
 
 
