@@ -16,6 +16,7 @@ from msgspec import Struct
 from tugline.config.place import locate
 from tugline.config.settings import FOREIGN, FOREIGN_PERMISSIONS, Settings
 from tugline.rules.rule import split_rules
+from tugline.rules.terminal import clean
 
 SIZE_LIMIT = 1_000_000
 Path = tuple[str, ...]
@@ -142,6 +143,11 @@ def _list(data: list[Any], kind: Any, path: Path, problems: list[Problem], where
     return tuple(good)
 
 
+def _line(text: str) -> str:
+    """One line, fit for a terminal: keys may be anything."""
+    return clean(text).replace("\n", "\\n").replace("\t", "\\t")
+
+
 def _unknown(path: Path, fields: Fields, where: _Where) -> Problem | None:
     key = path[-1]
     if where.foreign or (len(path) == 1 and key in FOREIGN):
@@ -156,7 +162,7 @@ def _unknown(path: Path, fields: Fields, where: _Where) -> Problem | None:
         hint = f"; did you mean {elsewhere[0]}?"
     else:
         hint = ""
-    return Problem("warning", f"{where.at(path)}: unknown setting {'.'.join(path)}{hint}")
+    return Problem("warning", _line(f"{where.at(path)}: unknown setting {'.'.join(path)}{hint}"))
 
 
 _SPOT = re.compile(r" - at `\$([^`]*)`\Z")
@@ -175,7 +181,7 @@ def _wrong(path: tuple[str | int, ...], message: str, where: _Where) -> Problem:
     level: Literal["warning", "error"] = "warning" if where.foreign else "error"
     # without a rule that forbids something no session may start
     fatal = path[:2] in (("permissions", "deny"), ("permissions", "ask"))
-    return Problem(level, f"{where.at(full)}: {dotted}: {message[:1].lower() + message[1:]}", fatal)
+    return Problem(level, _line(f"{where.at(full)}: {dotted}: {message[:1].lower() + message[1:]}"), fatal)
 
 
 def _kind(value: Any) -> str:
