@@ -59,10 +59,3 @@ async def test_the_example_runs_as_it_stands(source: str, script: list[Step], ex
         done = await anyio.to_thread.run_sync(run)
     assert (done.returncode, done.stderr) == (0, "")
     assert expected in done.stdout
-
-
-def test_every_link_of_the_front_pages_leads_somewhere() -> None:
-    for page in ("README.md", "CONTRIBUTING.md", "docs/design.md", "docs/vocabulary.md"):
-        for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", (ROOT / page).read_text()):
-            if "://" not in target:
-                assert (ROOT / page).parent.joinpath(target).exists(), f"{page} links to {target}"
