@@ -61,6 +61,10 @@ def router(*reachable: str) -> tuple[Router, list[str]]:
         ("openai/claude-x", (), ("openai", "claude-x")),
         ("openai/meta/llama", (), ("openai", "meta/llama")),
         ("meta/llama", ("openai",), ("openai", "meta/llama")),
+        ("local:/models/a:b/x.gguf", ("openai",), ("local", "/models/a:b/x.gguf")),
+        ("local:~/x.gguf", (), ("local", "~/x.gguf")),
+        ("openai/llama:7b", (), ("openai", "llama:7b")),
+        ("llama:7b", ("openai",), ("openai", "llama:7b")),
         ("openai/", ("local",), ("local", "openai/")),
         ("llama", ("openai",), ("openai", "llama")),
         ("llama", ("openai", "anthropic"), ("anthropic", "llama")),
@@ -71,6 +75,13 @@ def router(*reachable: str) -> tuple[Router, list[str]]:
 )
 def test_the_provider_follows_from_the_models_name(model: str, reachable: tuple[str, ...], chosen: object) -> None:
     assert router(*reachable)[0].choose(model) == chosen
+
+
+def test_a_provider_that_knows_its_models_is_asked_for_their_cards() -> None:
+    own = Router(
+        {"openai": lambda: Named("openai", [])}, lookup, cards={"openai": lambda name: ModelCard(name=name, window=7)}
+    )
+    assert own.card("openai:x") == ModelCard(name="x", provider="openai", window=7)
 
 
 async def test_a_provider_is_made_once_and_when_it_is_needed() -> None:

@@ -14,7 +14,8 @@ class Router:
     """A provider that passes each request to the one its model belongs to.
 
     `providers` makes each of them when it is first needed. `lookup` is the catalogue: it knows a model's provider, or
-    gives a card with an empty one. `reachable` names those that have a key or a base URL.
+    gives a card with an empty one. `cards` are catalogues of providers that know their models themselves.
+    `reachable` names those that have a key or a base URL.
     """
 
     def __init__(
@@ -22,11 +23,13 @@ class Router:
         providers: Mapping[str, Callable[[], Provider]],
         lookup: Callable[[str], ModelCard],
         *,
+        cards: Mapping[str, Callable[[str], ModelCard]] | None = None,
         reachable: Collection[str] = (),
         default: str = "anthropic",
     ) -> None:
         self._makers = providers
         self._lookup = lookup
+        self._cards = cards or {}
         self._reachable = tuple(name for name in providers if name in reachable)
         self._default = default
         self._made: dict[str, Provider] = {}
@@ -34,12 +37,13 @@ class Router:
     def choose(self, model: str) -> tuple[str, str]:
         """The provider's name, and the model's as that provider knows it.
 
-        `provider/model` says it outright; else the catalogue does; else it is the only reachable provider, or the
-        default one.
+        `provider/model` says it outright, and so does `provider:model` (`local:/path`); else the catalogue does; else
+        it is the only reachable provider, or the default one.
         """
-        prefix, slash, rest = model.partition("/")
-        if slash and rest and prefix in self._makers:
-            return prefix, rest
+        for mark in ":/":
+            prefix, _, rest = model.partition(mark)
+            if rest and prefix in self._makers:
+                return prefix, rest
         provider = self._lookup(model).provider
         if provider in self._makers:
             return provider, model
@@ -61,7 +65,7 @@ class Router:
     def card(self, model: str) -> ModelCard:
         """What the catalogue knows of a model; no provider is made for that."""
         name, bare = self.choose(model)
-        card = self._lookup(bare)
+        card = self._cards.get(name, self._lookup)(bare)
         return card if card.provider else msgspec.structs.replace(card, provider=name)
 
     async def aclose(self) -> None:
