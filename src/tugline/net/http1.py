@@ -75,6 +75,7 @@ class Answers:
 
     def start(self, method: str) -> None:
         """A request was sent: its answer comes next."""
+        self._pieces.clear()  # what nobody read of the last answer is no part of this one
         self._bodiless = method == "HEAD"
         self._idle_bytes = 0
         self.status = 0
