@@ -11,11 +11,13 @@ import pytest
 
 from tugline.cli.ansi import Palette
 from tugline.cli.children import descendants
+from tugline.cli.debug import report_defect
 from tugline.cli.headless.ending import exit_code
 from tugline.cli.headless.notices import Notices
 from tugline.cli.headless.output import Output, OutputFailed, OutputGone
 from tugline.cli.headless.prompt import read_piped, read_prompt
 from tugline.cli.story import Story
+from tugline.observe.debug_log import DebugLog
 from tugline.protocol.blocks import Text, ToolUse
 from tugline.protocol.errors import Failure, UsageError
 from tugline.protocol.events import (
@@ -239,3 +241,17 @@ async def test_descendants_are_found_through_generations() -> None:
     for pid in [*descendants(process.pid), process.pid]:
         os.kill(pid, 9)
     await process.communicate()
+
+
+def test_a_defect_is_one_line_and_a_traceback_only_for_those_who_ask(tmp_path: Path) -> None:
+    said: list[str] = []
+    log = DebugLog(str(tmp_path / "debug.log"))
+    try:
+        raise KeyError("which")
+    except KeyError as error:
+        report_defect(error, debug=False, log=None, tell=said.append)
+        report_defect(error, debug=True, log=log, tell=said.append)
+    log.close()
+    assert said[0] == "tugline: A defect in tugline: KeyError: 'which'; run again with --debug.\n"
+    assert said[1].startswith("Traceback")
+    assert "KeyError" in (tmp_path / "debug.log").read_text()

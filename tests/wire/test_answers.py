@@ -178,7 +178,7 @@ async def test_the_debug_log_has_all_but_the_key(desk: Desk, serve: Serve) -> No
     log = desk.folder / "state" / "data" / "logs" / "debug.log"
     assert ended.err == f"tugline: debug log: {log}\n"
     kinds = [json.loads(line)["event"]["type"] for line in log.read_text().splitlines()]
-    assert kinds[0] == "turn_started"
+    assert kinds[:2] == ["session_started", "turn_started"]
     assert kinds[-1] == "turn_finished"
     assert "canary" not in log.read_text()
     assert log.stat().st_mode & 0o777 == 0o600

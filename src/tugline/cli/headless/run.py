@@ -106,12 +106,14 @@ class HeadlessRun:
     async def _in_session(self, options: Options, prompt: str) -> None:
         async with open_session(options) as session:
             self._session = session
-            if self._log is not None:
-                session.bus.attach(self._log.hear)
             events = session.subscribe()
             try:
                 if session.opening is not None:
                     self._hear(session.opening)
+                if self._log is not None:
+                    if session.opening is not None:
+                        self._log.hear(session.opening)
+                    session.bus.attach(self._log.hear)
                 for text in session.notices:
                     self._tell(error_lines(text))
                 self._message = session.prompt(prompt)
