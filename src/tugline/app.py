@@ -26,7 +26,7 @@ from tugline.protocol.errors import ConfigError, UsageError
 from tugline.protocol.events import Origin, SessionStarted
 from tugline.protocol.ids import AgentId, SessionId
 from tugline.protocol.records import FORMAT, Opened
-from tugline.protocol.specs import AgentState, Effort, Mode
+from tugline.protocol.specs import AgentState, Effort, Mode, ModelCard
 from tugline.providers.catalog import Catalog
 from tugline.providers.endpoint import Auth, Endpoint
 from tugline.providers.fallback import Fallback
@@ -346,7 +346,12 @@ def _notices(config: Config, standing: Standing) -> tuple[str, ...]:
 
 def find_access(options: Options, config: Config, environ: Mapping[str, str]) -> Access:
     """What options, settings and environment give; `ConfigError` if that is nothing."""
-    if options.provider is not None or (config.settings.model or "").startswith("local:"):
+    if options.provider is not None:
+        return Access(own_provider=True)
+    if (config.settings.model or "").startswith("local:"):
+        from tugline.providers.local import check_local_model  # noqa: PLC0415  imported here: start-up cost
+
+        check_local_model(config.settings.model or "")
         return Access(own_provider=True)
     secrets, given = config.secrets, config.settings.providers
     anthropic_url = given.anthropic.base_url or environ.get("ANTHROPIC_BASE_URL", "").strip()
@@ -430,8 +435,21 @@ def make_provider(access: Access, catalog: Catalog, config: Config, environ: Map
 
         return retried(endpoint, OpenAIChatProvider)
 
+    overrides = {name: _card_fields(entry) for name, entry in config.settings.models.items()}
+
+    def local() -> Provider:
+        from tugline.providers.local import LocalProvider  # noqa: PLC0415  imported here: start-up cost
+
+        return Retry(LocalProvider(overrides), network, steps=steps)
+
+    def local_card(model: str) -> ModelCard:
+        from tugline.providers import local  # noqa: PLC0415  imported here: start-up cost
+
+        return local.local_card(model, overrides)
+
     reachable = [name for name, given in (("anthropic", access.anthropic), ("openai", access.openai)) if given]
-    return Router({"anthropic": anthropic, "openai": openai}, catalog.card, reachable=reachable)
+    makers = {"anthropic": anthropic, "openai": openai, "local": local}
+    return Router(makers, catalog.card, cards={"local": local_card}, reachable=reachable)
 
 
 LARGE_CONTEXT = 200_000
