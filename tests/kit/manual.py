@@ -94,7 +94,7 @@ def parameter_rows(schema: dict[str, Any], prefix: str = "") -> list[list[str]]:
     for name, about in schema.get("properties", {}).items():
         default = "required" if name in required else _default(about)
         rows.append([f"`{prefix}{name}`", _kind(about), default, about.get("description", "")])
-        inner = next((part for part in [about, *about.get("anyOf", ())] if "items" in part), {})
+        inner: dict[str, Any] = next((part for part in [about, *about.get("anyOf", ())] if "items" in part), {})
         rows.extend(parameter_rows(inner.get("items", {}), f"{prefix}{name}[]."))
     return rows
 

@@ -142,7 +142,7 @@ async def test_an_example_runs_as_it_stands(name: str, source: str, tmp_path: Pa
         }
         if name == "transcript":
             # it needs a session to read
-            given = {"base_url": server.url, "api_key": "x", "cwd": str(project), "environ": environ}
+            given: dict[str, Any] = {"base_url": server.url, "api_key": "x", "cwd": str(project), "environ": environ}
             async with tugline.Session(**given) as session:
                 await session.run("What is it?")
         command = [sys.executable, "-c", source]
@@ -162,11 +162,44 @@ async def test_what_the_example_of_permissions_allows_is_done(tmp_path: Path) ->
     (tmp_path / "cart.py").write_text(CART)
     async with ModelServer(SCRIPTS["permission"][1]) as server:
         environ = {"TUGLINE_HOME": str(tmp_path / "home"), "PATH": os.environ["PATH"]}
-        given = {"base_url": server.url, "api_key": "x", "cwd": str(tmp_path), "environ": environ}
+        given: dict[str, Any] = {"base_url": server.url, "api_key": "x", "cwd": str(tmp_path), "environ": environ}
         async with tugline.Session(permission=names["permission"], **given) as session:
             await session.run("Go")
     assert "a + b" in (tmp_path / "cart.py").read_text()
     assert (tmp_path / "committed").exists()
+
+
+async def test_a_yes_for_always_is_saved_where_the_manual_says(tmp_path: Path) -> None:
+    @tugline.tool
+    def publish() -> str:
+        """Publish."""
+        return "out"
+
+    place = ".tugline/settings.local.json"
+    assert f"`{place}`" in LIBRARY
+    assert f"`{place}`" in PERMISSIONS
+    project = tmp_path / "project"
+    project.mkdir()
+    asked: list[str] = []
+
+    def permission(question: tugline.PermissionQuestion) -> tugline.Allow:
+        asked.append(question.tool)
+        return tugline.Allow(remember="always", rules=question.suggestions)
+
+    for _ in range(2):
+        model = ScriptedProvider([reply(call("publish")), reply("done")])
+        environ = {"TUGLINE_HOME": str(tmp_path / "home")}
+        given: dict[str, Any] = {
+            "provider": model,
+            "model": "m",
+            "cwd": str(project),
+            "environ": environ,
+            "trust": True,
+        }
+        async with tugline.Session(tools=[publish], permission=permission, **given) as session:
+            await session.run("Go")
+    assert json.loads((project / place).read_text()) == {"permissions": {"allow": ["publish"]}}
+    assert asked == ["publish"]
 
 
 # -- names and options
@@ -240,8 +273,8 @@ def test_every_ending_of_a_turn_is_explained() -> None:
 async def test_every_tool_is_described_with_each_parameter(tmp_path: Path) -> None:
     environ = {"TUGLINE_HOME": str(tmp_path)}
     async with tugline.Session(provider=ScriptedProvider([]), model="m", cwd=str(tmp_path), environ=environ) as session:
-        toolset = session.inside.agent.gear.tools
-        tools = [*(toolset.find(name) for name in toolset.names), ToolSearch([])]
+        assert session.inside.opening is not None
+        tools = [*map(session.inside.agent.gear.tools.find, session.inside.opening.tools), ToolSearch([])]
     described = manual.sections(TOOLS, 2)
     assert sorted(described) == sorted(tool.name for tool in tools if tool)
     for tool in filter(None, tools):
@@ -292,7 +325,7 @@ async def test_a_real_transcript_is_as_described(tmp_path: Path) -> None:
         reply("It subtracts."),
     ]
     async with ModelServer(script) as server:
-        given = {"base_url": server.url, "api_key": "secret", "cwd": str(project), "environ": environ}
+        given: dict[str, Any] = {"base_url": server.url, "api_key": "secret", "cwd": str(project), "environ": environ}
         async with tugline.Session(session_id="mine", **given) as session:
             async with session.stream("What is wrong?") as told:
                 async for event in told:
@@ -372,7 +405,7 @@ def test_the_protected_places_are_all_named() -> None:
 
 # -- links and the site
 
-PAGES = sorted([manual.ROOT / "README.md", manual.ROOT / "CONTRIBUTING.md", *manual.DOCS.rglob("*.md")])
+PAGES = sorted([*manual.ROOT.glob("*.md"), *manual.DOCS.rglob("*.md")])
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(manual.ROOT)))
