@@ -44,7 +44,7 @@ SCRIPTS: dict[str, tuple[str, Script | list[Step], str]] = {
     "conversation": (
         LIBRARY,
         [reply("It subtracts."), reply("With 2 and 3.")],
-        "It subtracts.\nWith 2 and 3.\n0.0",
+        "It subtracts.\nWith 2 and 3.\n$0.0",
     ),
     "watch": (
         LIBRARY,
