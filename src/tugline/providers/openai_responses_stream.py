@@ -150,7 +150,9 @@ class ResponsesDecoder:
                 index = self._add(index, item)
             self._complete(index, item)
         else:
-            self._ending(event.removeprefix("response."), response)
+            # some servers say by the status alone that a limit was hit
+            cut = response.get("status") == "incomplete"
+            self._ending("incomplete" if cut else event.removeprefix("response."), response)
 
     def _begin(self, response: Mapping[str, Any]) -> None:
         model = response.get("model")

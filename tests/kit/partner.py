@@ -1,0 +1,105 @@
+"""What the tests against programs of others share: the three protocols, a reply read whole, and what was started."""
+
+import json
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tugline.net.client import HttpClient
+from tugline.protocol.blocks import AssistantBlock, Opaque, Text
+from tugline.protocol.chunks import BlockClosed, Chunk, ReplyEnded
+from tugline.protocol.ids import MessageId
+from tugline.protocol.messages import Assistant, User
+from tugline.protocol.specs import ModelRequest
+from tugline.providers.anthropic import AnthropicProvider
+from tugline.providers.catalog import Catalog
+from tugline.providers.endpoint import Endpoint
+from tugline.providers.openai_chat import OpenAIChatProvider
+from tugline.providers.openai_responses import OpenAIResponsesProvider
+from tugline.providers.wire import WireProvider
+
+PROTOCOLS = ("messages", "chat", "responses")
+MODELS = {"messages": "claude-sonnet-4-5", "chat": "gpt-4o", "responses": "gpt-5"}
+
+Connect = Callable[..., WireProvider]
+
+
+def adapter(protocol: str, url: str, key: str = "k") -> WireProvider:
+    """Our adapter of a protocol for a server's address."""
+    endpoint = Endpoint(base_url=url if protocol == "messages" else url + "/v1", key=key)
+    client, catalog = HttpClient(environ={}), Catalog()
+    if protocol == "messages":
+        return AnthropicProvider(endpoint, client, catalog)
+    if protocol == "chat":
+        return OpenAIChatProvider(endpoint, client, catalog)
+    return OpenAIResponsesProvider(endpoint, client, catalog)
+
+
+@dataclass
+class Said:
+    """A reply, read to its end."""
+
+    chunks: list[Chunk]
+
+    @property
+    def blocks(self) -> list[AssistantBlock]:
+        return [chunk.block for chunk in self.chunks if isinstance(chunk, BlockClosed)]
+
+    @property
+    def shown(self) -> list[AssistantBlock]:
+        """The blocks without those that only the provider understands."""
+        return [block for block in self.blocks if not isinstance(block, Opaque)]
+
+    @property
+    def text(self) -> str:
+        return "".join(block.text for block in self.blocks if isinstance(block, Text))
+
+    @property
+    def end(self) -> ReplyEnded:
+        assert isinstance(self.chunks[-1], ReplyEnded)
+        return self.chunks[-1]
+
+    def message(self) -> Assistant:
+        return Assistant(MessageId("a"), tuple(self.blocks), stop=self.end.stop)
+
+
+async def ask(provider: Any, request: ModelRequest) -> Said:
+    """The whole reply."""
+    chunks: list[Chunk] = []
+    async with provider.stream(request) as batches:
+        async for batch in batches:
+            chunks += batch
+    return Said(chunks)
+
+
+def person(words: str) -> User:
+    return User(MessageId("u"), (Text(words),))
+
+
+@dataclass
+class Aimock:
+    """A running aimock."""
+
+    url: str
+
+    async def journal(self) -> list[dict[str, Any]]:
+        """The requests that it has seen."""
+        client = HttpClient(environ={})
+        try:
+            async with client.request("GET", f"{self.url}/__aimock/journal", headers=()) as response:
+                found = json.loads(await response.read(1 << 24))
+        finally:
+            await client.aclose()
+        return list(found)
+
+
+Start = Callable[[Sequence[dict[str, Any]]], Awaitable[Aimock]]
+
+
+@dataclass
+class RunningLlama:
+    """llama.cpp with a small model, in a process of its own."""
+
+    url: str
+    key: str
+    path: str
