@@ -242,3 +242,14 @@ async def test_the_demo_can_keep_its_copy(desk: Desk) -> None:
     (copy,) = tmp.iterdir()
     assert ">= BULK" in (copy / "shop" / "prices.py").read_text()
     assert sorted(path.name for path in copy.iterdir()) == ["README.md", "shop", "tests"]
+
+
+async def test_config_shows_settings_and_where_they_come_from(desk: Desk) -> None:
+    shown = await desk.run("config", "show", "--origin", "--settings", '{"effort": "low"}')
+    assert (shown.code, shown.err) == (0, "")
+    assert any(line.startswith("effort ") and "command line" in line for line in shown.out.splitlines())
+    plain = await desk.run("config", "show", "--json")
+    retries = json.loads(plain.out)["settings"]["network.maxRetries"]
+    assert (retries["value"], retries["origin"].startswith("environment")) == (1, True)
+    schema = await desk.run("config", "schema")
+    assert "permissions" in json.loads(schema.out)["properties"]

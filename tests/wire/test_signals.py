@@ -192,6 +192,23 @@ async def on_terminal(desk: Desk, *words: str, **env: str) -> tuple[int, str]:
     return await process.wait(), seen.decode().replace("\r\n", "\n")
 
 
+async def test_a_reader_who_has_stopped_reading_does_not_keep_a_signal_from_working(desk: Desk, serve: Serve) -> None:
+    server = await serve([reply("word " * 60_000, gate("all said"), chunk=5)])
+    reader, writer = os.pipe()
+    process = await asyncio.create_subprocess_exec(
+        *(TUGLINE, *STREAM, "--include-partial-messages"), stdin=asyncio.subprocess.DEVNULL, stdout=writer,
+        cwd=desk.cwd, env=desk.environ,
+    )  # fmt: skip
+    os.close(writer)
+    await server.reached("all said")
+    process.send_signal(signal.SIGTERM)
+    code = await asyncio.wait_for(process.wait(), 4)
+    os.close(reader)
+    assert code == 143
+    (records,) = desk.transcripts()
+    assert [record["kind"] for record in records][-1] == "turn_ended"
+
+
 async def test_a_terminal_gets_progress_and_no_colour_where_none_is_wanted(desk: Desk, serve: Serve) -> None:
     steps = [reply("I look.", call("Bash", command="echo 1; echo 2")), reply("Done\x1b[2J.")]
     await serve(steps * 3)

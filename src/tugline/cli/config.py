@@ -6,7 +6,7 @@ from tugline.app import Options, load_config
 from tugline.cli import streams
 from tugline.cli.arguments import read_arguments
 from tugline.cli.help import CONFIG
-from tugline.protocol.codec import encode, to_plain
+from tugline.protocol.codec import decode_json, encode, to_plain
 from tugline.protocol.errors import UsageError
 
 
@@ -46,7 +46,7 @@ def _show(words: Sequence[str]) -> int:
     )
     if "--json" in words:
         plain = {
-            "settings": {row.name: {"value": row.value, "origin": row.origin} for row in rows(config)},
+            "settings": {row.name: {"value": decode_json(row.value), "origin": row.origin} for row in rows(config)},
             "problems": [to_plain(problem) for problem in config.problems],
         }
         return streams.put(encode(plain).decode() + "\n")
