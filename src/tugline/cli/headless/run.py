@@ -22,6 +22,8 @@ from tugline.protocol.ids import MessageId
 from tugline.protocol.specs import ModelCard
 from tugline.runtime.session import Session
 
+QUEUE_LIMIT = 50_000
+"""Events that may wait for a reader of stdout before neighbouring pieces of a reply come as one: about 10 MB."""
 INTERRUPTED = Failed("Interrupted.", terminal_reason="aborted_streaming")
 MakePrompt = Callable[[], str]
 Around = Callable[[Options], AbstractAsyncContextManager[Options]]
@@ -106,7 +108,7 @@ class HeadlessRun:
     async def _in_session(self, options: Options, prompt: str) -> None:
         async with open_session(options) as session:
             self._session = session
-            events = session.subscribe()
+            events = session.subscribe(QUEUE_LIMIT)
             try:
                 if session.opening is not None:
                     self._hear(session.opening)
