@@ -5,12 +5,16 @@ running, done. `rules.schedule` says what may go on; this module makes it so. No
 exception: whatever a tool does becomes a result.
 """
 
+import asyncio
+import math
+import threading
 import traceback
+from collections.abc import Callable
 from typing import Any, Protocol
 
 import anyio
 from anyio.abc import TaskGroup
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from tugline.loop import results
 from tugline.loop.inbox import Inbox, Letter
@@ -21,7 +25,17 @@ from tugline.protocol.blocks import Text, ToolResult, ToolUse
 from tugline.protocol.errors import SessionError, ToolError
 from tugline.protocol.events import CallFinished, CallProgress, CallStarted, Crashed, ResultAdded
 from tugline.protocol.ids import AgentId, CallId, ReplyId
-from tugline.protocol.specs import AgentState, Change, Content, Display, Footprint, ModelCard, Reminder, Result
+from tugline.protocol.specs import (
+    AgentState,
+    Change,
+    Content,
+    Display,
+    Footprint,
+    ModelCard,
+    Progress,
+    Reminder,
+    Result,
+)
 from tugline.rules import schedule, wording
 from tugline.rules.schedule import Slot, Stage
 from tugline.rules.state import apply
@@ -133,6 +147,7 @@ class Executor:
         self._reply_ended = False
         self._discarded = False
         self._halted = False
+        self._halted_as = ""
         self._all_done = anyio.Event()
         self.stop: str | None = None
         self.stopped_by_denial = False
@@ -146,6 +161,10 @@ class Executor:
         self._calls.append(call)
         self._slots.append(call.slot)
         tool = self._gear.tools.find(use.name)
+        if self._halted_as:
+            call.tool = tool
+            self._settle_cancelled(call, self._halted_as)
+            return
         if tool is None:
             closest = self._gear.tools.closest(use.name)
             self._settle(call, wording.unknown_tool(use.name, closest), error=True, line="unknown tool")
@@ -169,6 +188,12 @@ class Executor:
         """The reply has ended properly: calls that change may start."""
         self._reply_ended = True
         self._advance()
+        self._check_done()
+
+    def end_refused(self) -> None:
+        """The reply has ended, but what it asks for does not count: what has not begun is not begun."""
+        self._reply_ended = True
+        self._halt("refused")
         self._check_done()
 
     async def finished(self) -> None:
@@ -233,10 +258,8 @@ class Executor:
                 self._refuse(call, verdict)
             else:
                 await self._pass(call, call.tool, verdict)
-        if call.cancelled_as == "sibling":
-            self._settle_sibling(call)
-        elif call.cancelled_as == "stop":
-            self._settle_interrupted(call)
+        if call.cancelled_as:
+            self._settle_cancelled(call, call.cancelled_as)
         self._advance()
 
     async def _check(self, call: _Call, tool: Tool) -> Passed | Refused:
@@ -287,17 +310,41 @@ class Executor:
             CallStarted, call=call.use.id, tool=tool.name, input=call.given, title=self._title(call, tool),
             footprint=call.slot.footprint,
         )  # fmt: skip
-        context = ToolContext(
-            call.use.id, gear.agent, gear.state.now, gear.workspace, self._card,
-            lambda progress: self._tell(CallProgress, call=call.use.id, progress=progress),
-        )  # fmt: skip
+        context = ToolContext(call.use.id, gear.agent, gear.state.now, gear.workspace, self._card, self._reporter(call))
         result = await self._outcome(call, tool, context)
-        after = await gear.gate.after(call.use.id, tool, call.given, result)
+        after = await self._after(call, tool, result)
         for words in after.context:
             gear.inbox.put(Letter((Text(wording.reminder(words)),)))
         if after.stop is not None:
             self._stop(after.stop, call, by_denial=False)
         return result
+
+    async def _after(self, call: _Call, tool: Tool, result: Result) -> HookAfter:
+        try:
+            return await self._gear.gate.after(call.use.id, tool, call.given, result)
+        except Exception as error:  # hook boundary: the call has run, its result stands
+            self._report_crash(tool, error)
+            return HookAfter()
+
+    def _reporter(self, call: _Call) -> Callable[[Progress], None]:
+        """Tells of progress while the call runs, from whatever thread; what comes later is dropped."""
+        loop, thread = asyncio.get_running_loop(), threading.get_ident()
+
+        def tell(progress: Progress) -> None:
+            if call.result is None and call.slot.stage == Stage.RUNNING:
+                sound = structs.replace(progress, text=wording.sound(progress.text))
+                self._tell(CallProgress, call=call.use.id, progress=sound)
+
+        def report(progress: Progress) -> None:
+            if threading.get_ident() == thread:
+                tell(progress)
+                return
+            try:
+                loop.call_soon_threadsafe(tell, progress)
+            except RuntimeError:
+                pass  # the loop is gone, and with it whoever listened
+
+        return report
 
     async def _outcome(self, call: _Call, tool: Tool, context: ToolContext) -> Result:
         try:
@@ -306,19 +353,26 @@ class Executor:
                     result = await tool.run(call.data, context)
             else:
                 result = await tool.run(call.data, context)
-            if not isinstance(result, Result):
-                raise TypeError(f"it returned {type(result).__name__} instead of a Result")
-        except ToolError as error:
-            return Result(str(error) or "The tool failed without a word.", is_error=True)
+            results.require(result)
+        except anyio.get_cancelled_exc_class() as error:
+            if is_cancelled():
+                raise
+            return self._crashed(tool, error)  # the tool's own: nobody has cancelled the call
         except (Exception, SystemExit) as error:  # tool boundary: a crash is an error result
-            self._report_crash(tool, error)
-            text = " ".join(str(error).split())[:1_000]
-            return Result(wording.crashed(tool.name, f"{type(error).__name__}: {text}"), is_error=True)
+            return self._crashed(tool, error)
         return result
+
+    def _crashed(self, tool: Tool, error: BaseException) -> Result:
+        error = innermost(error)
+        if isinstance(error, ToolError):
+            return Result(str(error) or "The tool failed without a word.", is_error=True)
+        self._report_crash(tool, error)
+        text = " ".join(str(error).split())[:1_000]
+        return Result(wording.crashed(tool.name, f"{type(error).__name__}: {text}"), is_error=True)
 
     def _title(self, call: _Call, tool: Tool) -> str:
         try:
-            return tool.title(call.data)
+            return wording.sound(tool.title(call.data))
         except Exception as error:  # tool boundary: a title is not worth a failure
             self._report_crash(tool, error)
             return tool.name
@@ -339,7 +393,7 @@ class Executor:
         call.slot.stage = Stage.DONE
         gear.transcript.call_finished(call.result, self._reply)
         duration = gear.clock.monotonic() - call.started if call.started else 0.0
-        shown = display or Display(line or _first_line(content))
+        shown = results.sound(display or Display(line or results.first_line(content)))
         name = call.tool.name if call.tool else call.use.name
         gear.voice.say(CallFinished, call=call.use.id, tool=name, is_error=error, display=shown, duration=duration)
         if call.slot.footprint == Footprint.CHANGES:
@@ -400,30 +454,40 @@ class Executor:
                 call.cancelled_as = "sibling"
                 call.scope.cancel()
             else:
-                self._settle_sibling(call)
+                self._settle_cancelled(call, "sibling")
 
     def _stop(self, reason: str, by: _Call, *, by_denial: bool) -> None:
-        """The turn is to end after this reply: what has not begun is not begun."""
+        """The turn is to end after this reply."""
         self.stop = reason
         self.stopped_by_denial = by_denial
+        self._halt("stop", by)
+
+    def _halt(self, cause: str, by: _Call | None = None) -> None:
+        """What has not begun is not begun, also of what the reply still asks for."""
         self._halted = True
+        self._halted_as = cause
         for call in self._calls:
             if call is by or call.result is not None or call.slot.stage == Stage.RUNNING:
                 continue
             if call.scope is not None:
-                call.cancelled_as = "stop"
+                call.cancelled_as = cause
                 call.scope.cancel()
             else:
-                self._settle_interrupted(call)
+                self._settle_cancelled(call, cause)
+
+    def _settle_cancelled(self, call: _Call, cause: str) -> None:
+        name = call.tool.name if call.tool else call.use.name
+        if cause == "sibling":
+            self._settle(call, wording.sibling_failed(name), error=True, line="cancelled: a command failed")
+        elif cause == "refused":
+            self._settle(call, wording.discarded(name), error=True, line="not run")
+        else:
+            self._settle_interrupted(call)
 
     def _settle_interrupted(self, call: _Call) -> None:
         name = call.tool.name if call.tool else call.use.name
         text = wording.interrupted(name, started=call.started > 0)
         self._settle(call, text, error=True, line="interrupted" if call.started else "not run")
-
-    def _settle_sibling(self, call: _Call) -> None:
-        name = call.tool.name if call.tool else call.use.name
-        self._settle(call, wording.sibling_failed(name), error=True, line="cancelled: a command failed")
 
     def _tell(self, kind: type[Any], **fields: Any) -> None:
         if not self._discarded:
@@ -438,6 +502,14 @@ class Executor:
         )
 
 
-def _first_line(content: Content) -> str:
-    text = content if isinstance(content, str) else next((p.text for p in content if isinstance(p, Text)), "")
-    return text.strip().split("\n", 1)[0][:200]
+def is_cancelled() -> bool:
+    """Whether the running task is being cancelled from outside."""
+    task = asyncio.current_task()
+    return anyio.current_effective_deadline() == -math.inf or (task is not None and task.cancelling() > 0)
+
+
+def innermost(error: BaseException) -> BaseException:
+    """What was really raised, where task groups have wrapped it."""
+    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
+    return error

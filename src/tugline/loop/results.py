@@ -1,9 +1,15 @@
 """Big results: the whole text goes to a file, the model gets head, tail, size and the path. Decided once per result,
 in the order of the calls, so that a request's prefix never changes."""
 
+from typing import Any
+
+from msgspec import structs
+
 from tugline.ports import Spill
 from tugline.protocol.blocks import Document, Image, Text
-from tugline.protocol.specs import Content
+from tugline.protocol.errors import SessionError
+from tugline.protocol.specs import Content, Display, Result
+from tugline.rules import wording
 
 MESSAGE_LIMIT = 200_000
 """Characters that the results of one message may have in all."""
@@ -40,11 +46,35 @@ def fit(content: Content, limit: int, name: str, spill: Spill) -> Content:
 
 
 def _fit_text(text: str, limit: int, name: str, spill: Spill) -> str:
-    path = spill.keep(name, text)
+    try:
+        where = f"it is in {spill.keep(name, text)}, to be read in parts or searched"
+    except SessionError as error:
+        where = f"it could not be kept ({error})"
     head, tail = text[: limit // 2], text[-(limit // 2) :]
     missing = len(text) - len(head) - len(tail)
     lines = text.count("\n") + 1
     return (
         f"{head}\n\n[{missing} characters left out here. The whole result has {len(text)} characters in {lines} lines; "
-        f"it is in {path}, to be read in parts or searched.]\n\n{tail}"
+        f"{where}.]\n\n{tail}"
     )
+
+
+def require(result: Any) -> None:
+    """Raise `TypeError` unless a tool returned what it promised: its code is the user's."""
+    if not isinstance(result, Result):
+        raise TypeError(f"it returned {type(result).__name__} instead of a Result")
+    content: Any = result.for_model
+    parts = content if isinstance(content, tuple) else (None,)
+    if not isinstance(content, str) and not all(isinstance(part, Text | Image | Document) for part in parts):
+        raise TypeError("its result for the model is neither text nor a tuple of blocks")
+
+
+def sound(display: Display) -> Display:
+    """What a person is shown, without characters that cannot be sent."""
+    return structs.replace(display, line=wording.sound(display.line), detail=wording.sound(display.detail))
+
+
+def first_line(content: Content) -> str:
+    """The first line of the text, cut."""
+    text = content if isinstance(content, str) else next((p.text for p in content if isinstance(p, Text)), "")
+    return text.strip().split("\n", 1)[0][:200]

@@ -1,10 +1,12 @@
 """One model request: the stream's chunks become events, a message, and calls that start while it still streams."""
 
+import math
+
 import anyio
 from anyio.abc import TaskGroup
 from msgspec import structs
 
-from tugline.loop.executor import Executor, Gear
+from tugline.loop.executor import Executor, Gear, is_cancelled
 from tugline.ports import Ids, Provider
 from tugline.protocol.blocks import AssistantBlock, Opaque, Text, Thinking, ToolResult, ToolUse
 from tugline.protocol.chunks import (
@@ -97,12 +99,16 @@ class Step:
                     async for batch in batches:
                         for chunk in batch:
                             self._take(chunk, tasks)
-                        if self.reply is not None:
+                        if self.reply is not None and rest.deadline == math.inf:
                             # the reply is whole; the connection's end may take its time, but not ours
                             rest.deadline = anyio.current_time() + REST_LIMIT
         except ProviderError:
             if self.reply is None:
                 raise
+        except anyio.get_cancelled_exc_class():
+            if is_cancelled():
+                raise
+            # the provider's own cancellation: nobody has interrupted the turn
         if self.reply is None:
             raise ProviderError(Failure("stream_broken", "The model's answer ended before it was whole."))
 
@@ -140,6 +146,14 @@ class Step:
         if self.executor is not None:
             self.executor.interrupt()
         return self.reply
+
+    def give_up(self) -> None:
+        """After an error that nobody foresaw: a reply that was not whole is void, the calls of a whole one get a
+        result."""
+        if self.reply is None:
+            self._void("an unexpected error")
+        elif self.executor is not None:
+            self.executor.interrupt()
 
     # -- chunks
 
@@ -245,13 +259,15 @@ class Step:
             reply=self._reply_id,
         )
         transcript = self._gear.transcript
-        transcript.call_ids |= self._seen
         if self.reply.content:
             transcript.add_reply(self.reply)
             self._say(ReplyFinished, message=self.reply)
         else:
             self._say(Tombstone, reply=self._reply_id, reason="the reply is empty")
-        self.executor.end_reply()
+        if chunk.stop == "refusal":
+            self.executor.end_refused()
+        else:
+            self.executor.end_reply()
 
     def _void(self, reason: str) -> None:
         """All that was said of the attempt is void."""

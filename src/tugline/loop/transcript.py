@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 
 from tugline.ports import Clock, Log
-from tugline.protocol.blocks import Text, ToolResult
+from tugline.protocol.blocks import Text, ToolResult, ToolUse
 from tugline.protocol.errors import SessionError
 from tugline.protocol.ids import CallId, MessageId
 from tugline.protocol.messages import Assistant, Message
@@ -21,6 +21,8 @@ class Transcript:
         self.messages: list[Message] = []
         self.gauge = Gauge()
         self.call_ids: set[CallId] = set()
+        self.trouble = ""
+        """Why something is not written yet; empty: all is."""
         self._unsaved: deque[AnyRecord] = deque()
         self._log = log
         self._clock = clock
@@ -30,18 +32,22 @@ class Transcript:
     def _keep(self, message: Message) -> None:
         self.messages.append(message)
         self.gauge = tokens.add(self.gauge, tokens.weigh(message))
+        if isinstance(message, Assistant):
+            self.call_ids.update(block.id for block in message.content if isinstance(block, ToolUse))
 
     def _write(self, record: AnyRecord) -> None:
         self._unsaved.append(record)
         try:
             self._save()
-        except SessionError:
-            pass  # kept, tried again with the next record, and raised by `durable`, where the turn can act on it
+        except SessionError as error:
+            # kept, tried again with the next record, and raised by `durable`, where the turn can act on it
+            self.trouble = str(error)
 
     def _save(self) -> None:
         while self._unsaved:
             self._log.append(self._unsaved[0])
             self._unsaved.popleft()
+        self.trouble = ""
 
     def add(self, message: Message) -> None:
         """A message joins the conversation; it is written, and durable after the next `durable()`."""

@@ -1,5 +1,6 @@
 """A turn: steps until rest. Every way it ends leaves a conversation that a provider accepts."""
 
+import traceback
 from collections.abc import Awaitable, Callable
 from typing import Any, Literal
 
@@ -7,11 +8,13 @@ import anyio
 from msgspec import Struct, structs
 
 from tugline.loop.agent import Agent, window_failure
+from tugline.loop.executor import innermost, is_cancelled
 from tugline.loop.ledger import difference
 from tugline.loop.step import Step
 from tugline.protocol.blocks import Text
-from tugline.protocol.errors import Failure, SessionError
+from tugline.protocol.errors import Failure, SessionError, TuglineError
 from tugline.protocol.events import (
+    Crashed,
     EndReason,
     LimitReached,
     ModelChanged,
@@ -63,6 +66,8 @@ class Turn:
         self._forced = False
         self._raised_output: int | None = None
         self._api_seconds = 0.0
+        self._began = 0.0
+        self._before = Spend()
         self._denials: list[dict[str, Any]] = []
         self._stop = ""
         self._text = ""
@@ -74,26 +79,43 @@ class Turn:
 
     async def run(self) -> TurnFinished:
         """Work until rest; the event that says how it ended has been published."""
-        clock = self._agent.gear.clock
         voice = self._agent.gear.voice
         voice.origin = structs.replace(voice.origin, chain=self._agent.ids.new("chain"))
-        began = clock.monotonic()
-        before = self._agent.ledger.total()
+        self._began = self._agent.gear.clock.monotonic()
+        self._before = self._agent.ledger.total()
         ending: Ending | None = None
         try:
             with self._scope:
                 ending = await self._work()
         except anyio.get_cancelled_exc_class():
             self._break_off()
-            self._finish(Ending("interrupted"), clock.monotonic() - began, before)
-            raise
+            finished = self._finish(Ending("interrupted"))
+            if is_cancelled():
+                raise
+            return finished  # a hook of the user's has cancelled itself
         if ending is None:
             self._break_off()
             ending = Ending("interrupted", "Interrupted by the user.")
-        finished = self._finish(ending, clock.monotonic() - began, before)
+        finished = self._finish(ending)
         with anyio.move_on_after(SAVE_LIMIT, shield=True):
             await self._save_rest()
         return finished
+
+    def crash(self, error: Exception) -> TurnFinished:
+        """After `run` has raised: the conversation is made valid again, and the end is told."""
+        cause = innermost(error)
+        text = f"{type(cause).__name__}: {cause}"[:2_000]
+        if isinstance(cause, TuglineError):
+            message = str(cause)
+        else:
+            trace = "".join(traceback.format_exception(error))[-20_000:]
+            self._agent.gear.voice.say(Crashed, where="turn", error=text, traceback=trace)
+            message = f"An unexpected error ended the turn: {text}. Run again with --debug for the traceback."
+        self._record_prompt()
+        if self._step is not None:
+            self._step.give_up()
+            self._close_step()
+        return self._finish(Ending("failed", message))
 
     # -- the way of a turn
 
@@ -314,20 +336,22 @@ class Turn:
         text = wording.INTERRUPTED_TOOLS if self._during == "tools" else wording.INTERRUPTED_REQUEST
         self._add(text)
 
-    def _finish(self, ending: Ending, seconds: float, before: Spend) -> TurnFinished:
+    def _finish(self, ending: Ending) -> TurnFinished:
         agent = self._agent
         total = agent.ledger.total()
         agent.gear.transcript.turn_ended(ending.reason, self._steps, total.cost_usd)
+        if agent.gear.transcript.trouble not in ("", ending.message):
+            agent.gear.voice.say(Notice, level="error", text=agent.gear.transcript.trouble)
         finished = TurnFinished(
             seq=agent.gear.voice.number(),
             origin=agent.gear.voice.origin,
             reason=ending.reason,
             text=self._text if ending.reason == "completed" else "",
             steps=self._steps,
-            spend=difference(total, before),
+            spend=difference(total, self._before),
             models=dict(agent.ledger.models),
             total_cost_usd=total.cost_usd,
-            duration=seconds,
+            duration=agent.gear.clock.monotonic() - self._began,
             api_duration=self._api_seconds,
             failure=ending.failure,
             message=ending.message,
@@ -344,4 +368,6 @@ class Turn:
         try:
             await self._agent.gear.transcript.durable()
         except SessionError as error:
+            if self._agent.gear.transcript.trouble:
+                return  # told already
             self._agent.gear.voice.say(Notice, level="error", text=str(error))

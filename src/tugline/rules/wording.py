@@ -5,8 +5,18 @@ from collections.abc import Sequence
 _RESERVED = ("tool_use_error", "system-reminder", "teammate-message")
 
 
+def sound(text: str) -> str:
+    """The text without lone halves of surrogate pairs, which nothing that is written or sent can hold."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return text
+
+
 def escape(text: str) -> str:
-    """Tool output with the reserved tags made harmless."""
+    """Tool output with the reserved tags made harmless, and no character that cannot be sent."""
+    text = sound(text)
     if "<" not in text:
         return text
     for tag in _RESERVED:
@@ -68,4 +78,4 @@ CONTINUE_CUT = (
 
 def reminder(text: str) -> str:
     """Words of the engine inside the conversation."""
-    return f"<system-reminder>{text}</system-reminder>"
+    return f"<system-reminder>{sound(text)}</system-reminder>"

@@ -8,6 +8,7 @@ from typing import Any
 import anyio
 from anyio.abc import TaskGroup
 
+from tugline.loop.executor import is_cancelled
 from tugline.loop.voice import Voice
 from tugline.protocol.events import Crashed, Event, InquiryAsked, PermissionAsked, QuestionClosed
 from tugline.protocol.ids import QuestionId
@@ -88,7 +89,12 @@ class Attendant:
         try:
             answer = callback(question)
             return await answer if inspect.isawaitable(answer) else answer
-        except Exception as error:  # hook boundary: a callback of the user's must not end the session
-            trace = "".join(traceback.format_exception(error))[-20_000:]
-            self._voice.say(Crashed, where=name, error=f"{type(error).__name__}: {error}", traceback=trace)
-            return None
+        except anyio.get_cancelled_exc_class() as cancelled:
+            if is_cancelled():
+                raise
+            error: BaseException = cancelled  # the callback's own: nobody has withdrawn the question
+        except Exception as raised:  # hook boundary: a callback of the user's must not end the session
+            error = raised
+        trace = "".join(traceback.format_exception(error))[-20_000:]
+        self._voice.say(Crashed, where=name, error=f"{type(error).__name__}: {error}", traceback=trace)
+        return None
