@@ -6,12 +6,13 @@ from contextlib import asynccontextmanager
 from types import TracebackType
 from typing import Any, Self
 
+import anyio
 import msgspec
 
 from tugline.app import Options, open_session
 from tugline.protocol.commands import Command, Interrupt, PromptContent, SetMode, SetModel, Steer
 from tugline.protocol.errors import SessionError, UsageError
-from tugline.protocol.events import Event, SessionStarted, TurnFinished
+from tugline.protocol.events import Event, TurnFinished
 from tugline.protocol.ids import MessageId
 from tugline.protocol.specs import Mode
 from tugline.runtime import session as runtime
@@ -25,7 +26,7 @@ class Session:
 
     Enter it with `async with`. `run` sends a prompt and gives the result; `stream` gives the events of one prompt;
     `events` hears everything. The options are those of `app.Options`; `permission` and `inquiry` answer questions.
-    Sessions of one process do not see each other.
+    Sessions of one process do not see each other. Any task may enter, use and leave it.
     """
 
     def __init__(
@@ -39,21 +40,45 @@ class Session:
         self._permission = permission
         self._inquiry = inquiry
         self._inside: runtime.Session | None = None
-        self._entered: Any = None
+        self._owner: asyncio.Task[None] | None = None
+        self._over: asyncio.Event | None = None
 
     async def __aenter__(self) -> Self:
-        self._entered = open_session(self.options)
-        inside = await self._entered.__aenter__()
-        if self._permission is not None or self._inquiry is not None:
-            inside.attend(permission=self._permission, inquiry=self._inquiry)
-        self._inside = inside
+        self._over = asyncio.Event()
+        opened: asyncio.Future[runtime.Session] = asyncio.get_running_loop().create_future()
+        self._owner = asyncio.create_task(self._own(opened, self._over), name="tugline.session")
+        try:
+            self._inside = await asyncio.shield(opened)
+        except BaseException:  # it could not be opened, or nobody waits for it any more
+            self._owner.cancel()
+            await _until_over(self._owner)
+            raise
         return self
+
+    async def _own(self, opened: "asyncio.Future[runtime.Session]", over: asyncio.Event) -> None:
+        """Hold the session open in a task of its own, so that any task may enter and leave it."""
+        try:
+            async with open_session(self.options) as inside:
+                if self._permission is not None or self._inquiry is not None:
+                    inside.attend(permission=self._permission, inquiry=self._inquiry)
+                opened.set_result(inside)
+                await over.wait()
+        except Exception as error:
+            if opened.done():
+                raise
+            opened.set_exception(error)
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._inside = None
-        await self._entered.__aexit__(kind, error, trace)
+        owner, self._owner = self._owner, None
+        if owner is None or self._over is None:
+            return
+        self._over.set()
+        await _until_over(owner)
+        if not owner.cancelled():
+            owner.result()
 
     @property
     def inside(self) -> runtime.Session:
@@ -128,41 +153,26 @@ class TurnEvents:
 async def query(prompt: str | PromptContent, **options: Any) -> AsyncIterator[Event]:
     """One prompt in a session of its own, as events up to its `TurnFinished`; the options are those of `Session`.
 
-    One task owns the session; leaving the loop early interrupts the turn and cleans up.
+    Leaving the loop early interrupts the turn and cleans up.
     """
-    opened: asyncio.Future[tuple[SessionStarted, TurnEvents]] = asyncio.get_running_loop().create_future()
-    over = asyncio.Event()
-    owner = asyncio.create_task(_own(prompt, options, opened, over), name="tugline.query")
-    try:
-        opening, events = await opened
-        yield opening
+    async with Session(**options) as session, session.stream(prompt) as events:
+        assert session.inside.opening is not None
+        yield session.inside.opening
         async for event in events:
             yield event
-    finally:
-        over.set()
-        if not opened.done():
-            owner.cancel()
-        await asyncio.wait([owner])
-        if not owner.cancelled() and owner.exception() is not None and opened.exception() is not owner.exception():
-            await owner
 
 
-async def _own(
-    prompt: str | PromptContent,
-    options: dict[str, Any],
-    opened: "asyncio.Future[tuple[SessionStarted, TurnEvents]]",
-    over: asyncio.Event,
-) -> None:
-    try:
-        async with Session(**options) as session, session.stream(prompt) as events:
-            assert isinstance(events, TurnEvents)
-            assert session.inside.opening is not None
-            opened.set_result((session.inside.opening, events))
-            await over.wait()
-    except Exception as error:
-        if opened.done():
-            raise
-        opened.set_exception(error)
+async def _until_over(task: "asyncio.Task[None]") -> None:
+    """Until it has ended. Whoever is cancelled while waiting still waits: nothing is left behind half closed."""
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            with anyio.CancelScope(shield=True):
+                await asyncio.wait([task])
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled is not None:
+        raise cancelled
 
 
 def make_options(given: dict[str, Any]) -> Options:

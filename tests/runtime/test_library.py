@@ -76,7 +76,7 @@ async def test_leaving_a_query_early_interrupts_the_turn_and_cleans_up(options: 
             if isinstance(event, tugline.TextDelta):
                 break
         gc.collect()
-        while [task for task in asyncio.all_tasks() if task.get_name() == "tugline.query"]:
+        while [task for task in asyncio.all_tasks() if task.get_name() == "tugline.session"]:
             await asyncio.sleep(0)
     (log,) = Path(options["environ"]["TUGLINE_HOME"]).rglob("*.jsonl")
     records = [decode_record(line) for line in log.read_bytes().splitlines()]

@@ -1,5 +1,6 @@
 """The session's event log: numbers every event and gives it to each subscriber, in order."""
 
+import traceback
 from collections import deque
 from collections.abc import AsyncIterator, Callable
 from itertools import count
@@ -7,7 +8,7 @@ from itertools import count
 import anyio
 from msgspec import structs
 
-from tugline.protocol.events import Event, InputDelta, TextDelta, ThinkingDelta
+from tugline.protocol.events import Crashed, Event, InputDelta, TextDelta, ThinkingDelta
 
 QUEUE_LIMIT = 2_000
 """Events that may wait for a slow subscriber before neighbouring deltas are merged."""
@@ -21,11 +22,26 @@ class Bus:
     def __init__(self) -> None:
         self.number: Callable[[], int] = count(1).__next__
         self._subscribers: tuple[Callable[[Event], None], ...] = ()
+        self._queues: set[Subscription] = set()
 
     def publish(self, event: Event) -> None:
-        """Give the event to every subscriber, in the order of their subscription."""
+        """Give the event to every subscriber, in the order of their subscription. One that raises hears no more."""
+        failure: Exception | None = None
         for subscriber in self._subscribers:
-            subscriber(event)
+            try:
+                subscriber(event)
+            except Exception as error:  # frontend boundary: who listens cannot break what is told
+                self._subscribers = tuple(other for other in self._subscribers if other is not subscriber)
+                failure = error
+        if failure is not None:
+            text = f"{type(failure).__name__}: {failure}"[:2_000]
+            trace = "".join(traceback.format_exception(failure))[-20_000:]
+            self.publish(Crashed(self.number(), event.origin, where="subscriber", error=text, traceback=trace))
+
+    def close(self) -> None:
+        """Nothing more will be said: every subscription ends once it has given what waits."""
+        for queue in tuple(self._queues):
+            queue.close()
 
     def attach(self, subscriber: Callable[[Event], None]) -> Callable[[], None]:
         """From now on `subscriber` hears every event; call what is returned to end that."""
@@ -38,7 +54,13 @@ class Bus:
 
     def subscribe(self, limit: int = QUEUE_LIMIT) -> "Subscription":
         """A queue of its own for a consumer that takes its time."""
-        return Subscription(self, limit)
+        queue = Subscription(self, limit)
+        self._queues.add(queue)
+        return queue
+
+    def forget(self, queue: "Subscription") -> None:
+        """The subscription has ended."""
+        self._queues.discard(queue)
 
 
 class Subscription:
@@ -51,6 +73,7 @@ class Subscription:
         self._waiter: anyio.Event | None = None
         self._closed = False
         self._merging: list[str] = []
+        self._bus = bus
         self._detach = bus.attach(self._hear)
 
     def _hear(self, event: Event) -> None:
@@ -110,5 +133,6 @@ class Subscription:
         """Hear no more; what waits can still be taken."""
         self._closed = True
         self._detach()
+        self._bus.forget(self)
         if self._waiter is not None:
             self._waiter.set()

@@ -1,6 +1,5 @@
 """A session: commands in, events out, one turn at a time."""
 
-import traceback
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
@@ -13,14 +12,15 @@ from msgspec import structs
 
 from tugline.loop.agent import Agent
 from tugline.loop.inbox import Letter
-from tugline.loop.turn import Turn
+from tugline.loop.turn import SAVE_LIMIT, Turn
 from tugline.protocol.blocks import Document, Image, Text
 from tugline.protocol.commands import Command, Interrupt, Prompt, PromptContent, Reply, SetMode, SetModel, Steer
 from tugline.protocol.errors import SessionError
-from tugline.protocol.events import Crashed, ModeChanged, ModelChanged, Notice, SessionStarted, TurnFinished
+from tugline.protocol.events import ModeChanged, ModelChanged, Notice, SessionStarted, TurnFinished
 from tugline.protocol.ids import MessageId
 from tugline.protocol.messages import User
 from tugline.protocol.specs import Mode
+from tugline.rules import wording
 from tugline.runtime.attendant import Attendant, InquiryCallback, PermissionCallback
 from tugline.runtime.bus import Bus, Subscription
 from tugline.runtime.mentions import Mentions
@@ -82,8 +82,21 @@ class Session:
         try:
             await self._tasks.__aexit__(None, None, None)
         finally:
+            self.bus.close()
+            for waiters in self._awaited.values():
+                for waiter in waiters:
+                    waiter.set()
             with anyio.CancelScope(shield=True):
+                await self._save_rest()
                 await self._resources.aclose()
+
+    async def _save_rest(self) -> None:
+        """What a full disk did not take may fit by now."""
+        with anyio.move_on_after(SAVE_LIMIT):
+            try:
+                await self.agent.gear.transcript.durable()
+            except SessionError:
+                pass  # told when it happened; closing cannot mend it
 
     def attend(self, *, permission: PermissionCallback | None, inquiry: InquiryCallback | None) -> None:
         """Let these callbacks answer what is asked."""
@@ -102,10 +115,10 @@ class Session:
             raise SessionError("The session is closed.")
         match command:
             case Prompt(content, given):
-                self._prompts.append(User(given or self.agent.ids.message(), content))
+                self._prompts.append(User(given or self.agent.ids.message(), as_content(content)))
                 self._wake.set()
             case Steer(content):
-                self.agent.gear.inbox.put(Letter(content))
+                self.agent.gear.inbox.put(Letter(as_content(content)))
                 self._letters_start = True
                 self._wake.set()
             case Interrupt():
@@ -143,6 +156,8 @@ class Session:
         try:
             self.send(Prompt(as_content(prompt), message))
             await done.wait()
+            if message not in self._endings:
+                raise SessionError("The session was closed before the turn was at rest.")
             return self._endings[message]
         except anyio.get_cancelled_exc_class():
             self.withdraw(message)
@@ -175,11 +190,12 @@ class Session:
                 await self._wake.wait()
                 continue
             prompt = self._prompts.popleft() if self._prompts else self._prompt_from_letters()
-            self._turn, self._current = Turn(self.agent, prompt, self._with_mentions), prompt.id
+            turn = self._turn = Turn(self.agent, prompt, self._with_mentions)
+            self._current = prompt.id
             try:
-                finished = await self._turn.run()
+                finished = await turn.run()
             except Exception as error:  # frontend top: a defect ends the turn, not the session
-                finished = self._crash(prompt, error)
+                finished = turn.crash(error)
             finally:
                 self._turn = self._current = None
             # letters left behind by an interrupt or a limit wait for the next prompt
@@ -203,30 +219,8 @@ class Session:
             self.agent.gear.inbox.put(letter)
         return User(self.agent.ids.message(), first.content, "letter", first.hidden)
 
-    def _crash(self, prompt: User, error: Exception) -> TurnFinished:
-        voice = self.agent.gear.voice
-        text = f"{type(error).__name__}: {error}"[:2_000]
-        trace = "".join(traceback.format_exception(error))[-20_000:]
-        voice.say(Crashed, where="turn", error=text, traceback=trace)
-        total = self.agent.ledger.total()
-        finished = TurnFinished(
-            seq=voice.number(),
-            origin=voice.origin,
-            reason="failed",
-            text="",
-            steps=0,
-            spend=total,
-            models=dict(self.agent.ledger.models),
-            total_cost_usd=total.cost_usd,
-            duration=0.0,
-            api_duration=0.0,
-            message=f"A defect in tugline ended the turn: {text}. Run again with --debug for the traceback.",
-            prompt=prompt.id,
-        )
-        voice.publish(finished)
-        return finished
-
 
 def as_content(prompt: str | PromptContent) -> PromptContent:
-    """A prompt as blocks."""
-    return (Text(prompt),) if isinstance(prompt, str) else prompt
+    """A prompt as blocks, without characters that can be neither kept nor sent."""
+    parts = (Text(prompt),) if isinstance(prompt, str) else prompt
+    return tuple(Text(wording.sound(part.text)) if isinstance(part, Text) else part for part in parts)
