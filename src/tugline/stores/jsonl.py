@@ -24,6 +24,7 @@ class JsonlLog:
         self.path = path
         self._lines = 0
         self._synced = 0
+        self._torn = False
         self._flight: asyncio.Future[None] | None = None
         self._fd = self._open(path)
 
@@ -49,19 +50,26 @@ class JsonlLog:
         """Write the line now; raises `SessionError` if the disk does not take it."""
         if self._fd < 0:
             raise SessionError(f"The transcript {self.path} is closed.")
-        line = encode(structs.replace(record, n=self._lines + 1)) + b"\n"
+        line = (b"\n" if self._torn else b"") + encode(structs.replace(record, n=self._lines + 1)) + b"\n"
         written = 0
         try:
             while written < len(line):
                 written += os.write(self._fd, line[written:] if written else line)
         except OSError as error:
             if written:
-                os.ftruncate(self._fd, os.fstat(self._fd).st_size - written)
+                self._take_back(written)
             raise SessionError(
                 f"The session cannot be recorded in {self.path}: {error.strerror}. "
                 "Nothing recorded so far is lost; make room and go on."
             ) from error
         self._lines += 1
+        self._torn = False
+
+    def _take_back(self, size: int) -> None:
+        try:
+            os.ftruncate(self._fd, os.fstat(self._fd).st_size - size)
+        except OSError:
+            self._torn = True  # the next line begins with a line end of its own
 
     async def durable(self) -> None:
         """Until all that was appended so far is on the disk. Callers that wait together share one sync."""
@@ -89,7 +97,9 @@ class JsonlLog:
         try:
             await self.durable()
         finally:
-            if self._flight is not None:
+            fd, self._fd = self._fd, -1
+            if self._flight is None:
+                os.close(fd)
+            else:  # a sync that still runs keeps the file open, also where nobody waits for it any more
+                self._flight.add_done_callback(lambda _: os.close(fd))
                 await asyncio.wait([self._flight])
-            os.close(self._fd)
-            self._fd = -1

@@ -24,8 +24,12 @@ class FileSpill:
                     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
                 except FileExistsError:
                     continue
-                with os.fdopen(fd, "w", encoding="utf-8", errors="replace") as file:
-                    file.write(text)
+                try:
+                    with os.fdopen(fd, "w", encoding="utf-8", errors="replace") as file:
+                        file.write(text)
+                except OSError:
+                    os.unlink(path)  # half a result is worth nothing, and its room is needed
+                    raise
                 return path
         except OSError as error:
             raise SessionError(f"A big result cannot be kept in {self.folder}: {error.strerror}.") from error
