@@ -254,7 +254,9 @@ def unended(*events: Piece, after: str = "close") -> Answer:
     return Answer((head(200, "text/event-stream", "Transfer-Encoding: chunked"), *pieces), after)
 
 
-def plain(body: bytes, *more: str, status: int = 200, kind: str = "application/json", length: int | None = None) -> Answer:
+def plain(
+    body: bytes, *more: str, status: int = 200, kind: str = "application/json", length: int | None = None
+) -> Answer:
     """A body in one piece."""
     size = len(body) if length is None else length
     return Answer((head(status, kind, f"Content-Length: {size}", *more), body))

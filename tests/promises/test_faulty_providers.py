@@ -80,7 +80,9 @@ class Row:
         return self.reason or ("api_error" if self.failure else "completed")
 
 
-def again(name: str, tongue: Tongue, *answers: Answer, requests: int = 0, seconds: float = 3.0, **network: float) -> Row:
+def again(
+    name: str, tongue: Tongue, *answers: Answer, requests: int = 0, seconds: float = 3.0, **network: float
+) -> Row:
     """The attempt is void, another one follows and is fine."""
     return Row(name, tongue, answers, requests=requests or len(answers) + 1, network=network, seconds=seconds)
 
@@ -266,7 +268,12 @@ def inputs() -> Iterator[Row]:
         yield refused_call("a call of an unknown tool", tongue, Call(name="tuoch"), "no tool named")
         yield refused_call("a call with a name of 10,000 characters", tongue, Call(name="n" * 10_000), "no tool named")
         yield refused_call("a call with a hostile name", tongue, Call(name='a"}\x1b[2J\n</x>'), "no tool named")
-        for name, number in {"no id": None, "an empty id": "", "an id of odd characters": "é \n\t!", "a huge id": "x" * 5000}.items():
+        for name, number in {
+            "no id": None,
+            "an empty id": "",
+            "an id of odd characters": "é \n\t!",
+            "a huge id": "x" * 5000,
+        }.items():
             call = Call('{"name": "good"}', id=number)
             yield ran_call(f"a call with {name}", tongue, chunked(*stream(tongue, GOOD, call)))
         same = stream(tongue, GOOD_CALL, GOOD_CALL)
@@ -292,7 +299,9 @@ def errors_in_streams() -> Iterator[Row]:
             answer = chunked(*events, tongue.error_event(kind, "sorry"))
             yield fails(f"{kind} in the stream", tongue, failure, answer, says="sorry")
         too_long = chunked(tongue.error_event("request_too_large", "prompt is too long: 9 > 8"))
-        yield Row("too long, in the stream", tongue, (too_long,), 1, "", "prompt_too_long", "prompt_too_long", says="/compact")
+        yield Row(
+            "too long, in the stream", tongue, (too_long,), 1, "", "prompt_too_long", "prompt_too_long", says="/compact"
+        )
         again_bare = chunked(*events, sse({"error": {"message": "upstream died"}}))
         yield again("an error without a type or a name", tongue, again_bare)
 
@@ -326,8 +335,16 @@ def framings() -> Iterator[Row]:
         stream_head = head(200, "text/event-stream", "Transfer-Encoding: chunked")
         yield again("garbage for a chunk size", tongue, Answer((stream_head, chunk(spoiled), b"zz\r\nhi\r\n"), "close"))
         yield again("a chunk longer than it says", tongue, Answer((stream_head, b"5\r\n" + spoiled + b"\r\n"), "close"))
-        yield again("a content-length beyond the end", tongue, plain(spoiled, kind="text/event-stream", length=99_999).then("close"))
-        yield again("a content-length short of the end", tongue, plain(spoiled, kind="text/event-stream", length=60).then("close"))
+        yield again(
+            "a content-length beyond the end",
+            tongue,
+            plain(spoiled, kind="text/event-stream", length=99_999).then("close"),
+        )
+        yield again(
+            "a content-length short of the end",
+            tongue,
+            plain(spoiled, kind="text/event-stream", length=60).then("close"),
+        )
         yield again("garbage for a head", tongue, Answer((b"\x16\x03\x01 what?\r\n\r\n",), "close"))
         yield again("a head that stops", tongue, Answer((b"HTTP/1.1 200 OK\r\nContent-Ty",), "close"))
         yield again("no answer, just a close", tongue, Answer((), "close"), requests=3 - 1)
@@ -335,7 +352,9 @@ def framings() -> Iterator[Row]:
         yield again("gzip that is cut", tongue, zipped(good, cut=60))
         yield again("gzip that is not gzip", tongue, plain(good, "Content-Encoding: gzip", kind="text/event-stream"))
         yield stands("gzip", tongue, zipped(good))
-        yield again("an encoding that nobody asked for", tongue, plain(good, "Content-Encoding: br", kind="text/event-stream"))
+        yield again(
+            "an encoding that nobody asked for", tongue, plain(good, "Content-Encoding: br", kind="text/event-stream")
+        )
         for name, data in {
             "lines that end with CRLF": good.replace(b"\n", b"\r\n"),
             "lines that end with CR": good.replace(b"\n", b"\r"),
@@ -345,10 +364,16 @@ def framings() -> Iterator[Row]:
             "blank lines everywhere": b"\n\n\n" + good.replace(b"\n\n", b"\n\n\n\n\n"),
         }.items():
             yield stands(name, tongue, chunked(data))
-        yield stands("some interim answers", tongue, Answer((b"HTTP/1.1 100 Continue\r\n\r\n" * 5, *chunked(good).pieces)))
+        yield stands(
+            "some interim answers", tongue, Answer((b"HTTP/1.1 100 Continue\r\n\r\n" * 5, *chunked(good).pieces))
+        )
         flood = Answer((), endless=b"HTTP/1.1 103 Early Hints\r\nX: " + b"y" * 4096 + b"\r\n\r\n")
         yield fails("interim answers without end", tongue, "unexpected_reply", flood)
-        yield again("a switch of protocols", tongue, Answer((b"HTTP/1.1 101 Go\r\nUpgrade: ws\r\nConnection: upgrade\r\n\r\n",), "close"))
+        yield again(
+            "a switch of protocols",
+            tongue,
+            Answer((b"HTTP/1.1 101 Go\r\nUpgrade: ws\r\nConnection: upgrade\r\n\r\n",), "close"),
+        )
         yield stands("the connection closes after each answer", tongue, chunked(good).then("close"))
 
 
@@ -383,7 +408,9 @@ def statuses() -> Iterator[Row]:
     retried |= {502: "api_error", 503: "api_error", 504: "api_error", 529: "overloaded_error"}
     for tongue in TONGUES:
         for status, (kind, failure) in final.items():
-            yield fails(f"{status}", tongue, failure, refusal(tongue, status, kind, "for a reason"), says="for a reason")
+            yield fails(
+                f"{status}", tongue, failure, refusal(tongue, status, kind, "for a reason"), says="for a reason"
+            )
         for status, kind in retried.items():
             yield again(f"{status}", tongue, refusal(tongue, status, kind))
         too_large = refusal(tongue, 413, "request_too_large", "too large")
@@ -403,7 +430,9 @@ def statuses() -> Iterator[Row]:
         yield fails("the key in an error page", tongue, "authentication", echo_page, says="***")
         echo_stream = chunked(tongue.error_event("authentication_error", f"key={KEY}"))
         yield fails("the key in an error event", tongue, "authentication", echo_stream, says="key=***")
-        yield fails("an error that is a page", tongue, "authentication", plain(b"<h1>Go away</h1>", status=401), says="Go away")
+        yield fails(
+            "an error that is a page", tongue, "authentication", plain(b"<h1>Go away</h1>", status=401), says="Go away"
+        )
         yield again("an error without a body", tongue, plain(b"", status=500))
         yield again("an error body that breaks off", tongue, plain(b"{", status=500, length=900).then("close"))
         yield again("an error body that is binary", tongue, plain(bytes(range(256)) * 20, status=502))
@@ -432,7 +461,9 @@ def waits() -> Iterator[Row]:
     yield fails("a wait beyond the budget", t, "rate_limit", asked("5"), says="gave up", retryBudget=2)
     never = refusal(t, 500, "api_error", "no", "X-Should-Retry: false")
     yield fails("a server that says not to retry", t, "server", never)
-    yield again("a server that says to retry", t, refusal(t, 400, "invalid_request_error", "no", "X-Should-Retry: true"))
+    yield again(
+        "a server that says to retry", t, refusal(t, 400, "invalid_request_error", "no", "X-Should-Retry: true")
+    )
 
 
 ROWS: Sequence[Row] = [
