@@ -7,6 +7,7 @@ from typing import Any
 
 from msgspec import Struct, structs
 
+from tugline.config.folders import make_private
 from tugline.config.load import Config, load
 from tugline.config.save import save_rules
 from tugline.config.settings import Endpoint as EndpointSettings
@@ -20,13 +21,14 @@ from tugline.loop.ledger import Ledger
 from tugline.loop.transcript import Transcript
 from tugline.loop.voice import Voice
 from tugline.net.client import HttpClient, Timeouts, Tls
+from tugline.options import Options
 from tugline.ports import Provider, Tool
 from tugline.protocol.codec import encode
-from tugline.protocol.errors import ConfigError, UsageError
+from tugline.protocol.errors import ConfigError, SessionError, UsageError
 from tugline.protocol.events import Origin, SessionStarted
 from tugline.protocol.ids import AgentId, SessionId
 from tugline.protocol.records import FORMAT, Opened
-from tugline.protocol.specs import AgentState, Effort, Mode, ModelCard
+from tugline.protocol.specs import AgentState, Mode, ModelCard
 from tugline.providers.catalog import Catalog
 from tugline.providers.endpoint import Auth, Endpoint
 from tugline.providers.fallback import Fallback
@@ -63,43 +65,6 @@ from tugline.tools.toolset import Toolset, chosen, joined, without
 from tugline.version import __version__
 from tugline.workspaces.environment import child_environment
 from tugline.workspaces.local import LocalWorkspace
-
-
-class Options(Struct, frozen=True, kw_only=True):
-    """What a session is made of, where it differs from the settings. `None` means: as the settings say.
-
-    `tools` are further tools of the caller's; `builtin_tools` chooses among the built-in ones (`None`: all).
-    `settings` is a settings file's path, or settings themselves. `setting_sources` names which settings files count
-    (`user`, `project`, `local`; `None`: all that the folder's trust allows). `record` is a file that the session's
-    replies are saved to as a script. `environ` stands in for the process's environment.
-    """
-
-    model: str | None = None
-    fallback_model: str | None = None
-    provider: Provider | None = None
-    base_url: str | None = None
-    api_key: str | None = None
-    cwd: str | None = None
-    add_dirs: tuple[str, ...] = ()
-    tools: tuple[Tool, ...] = ()
-    builtin_tools: tuple[str, ...] | None = None
-    allowed_tools: tuple[str, ...] = ()
-    disallowed_tools: tuple[str, ...] = ()
-    permission_mode: Mode | None = None
-    system_prompt: str | None = None
-    append_system_prompt: str | None = None
-    max_turns: int | None = None
-    max_budget_usd: float | None = None
-    effort: Effort | None = None
-    thinking_tokens: int | None = None
-    settings: str | Mapping[str, Any] | None = None
-    setting_sources: tuple[str, ...] | None = None
-    trust: bool = False
-    attended: bool = False
-    session_id: str | None = None
-    record: str | None = None
-    debug: bool = False
-    environ: Mapping[str, str] | None = None
 
 
 @asynccontextmanager
@@ -270,7 +235,7 @@ def _open_provider(core: _Core, options: Options) -> Provider:
 
 
 def _open_log(core: _Core) -> JsonlLog:
-    log = JsonlLog(os.path.join(core.folder, f"{core.session}.jsonl"))
+    log = JsonlLog(os.path.join(_private(core.folder), f"{core.session}.jsonl"))
     log.append(
         Opened(
             format=FORMAT,
@@ -496,7 +461,13 @@ def make_standing(config: Config, workspace: LocalWorkspace, kept: str) -> Stand
         project_root=config.project_root,
         readable=(kept,),
     )
-    return Standing(policy, workspace.resolve, save=lambda rules: save_rules(config.project_root, rules))
+    return Standing(policy, workspace.resolve, save=lambda rules: _keep_rules(config, rules))
+
+
+def _keep_rules(config: Config, rules: Sequence[str]) -> str:
+    if not config.trusted:
+        raise ConfigError("this folder is not trusted, so the rule counts for this session only (--trust).")
+    return save_rules(config.project_root, rules)
 
 
 def make_tools(
@@ -533,6 +504,16 @@ def _folder(path: str) -> str:
     if not os.path.isdir(real):
         raise UsageError(f"{path} is not a folder.")
     return real
+
+
+def _private(folder: str) -> str:
+    try:
+        return make_private(folder)
+    except OSError as error:
+        raise SessionError(
+            f"The session cannot be recorded in {folder}: {error.strerror}. "
+            "Make the folder writable, or set TUGLINE_HOME to another one."
+        ) from error
 
 
 def _slug(path: str) -> str:

@@ -16,7 +16,7 @@ import msgspec
 import pytest
 
 import tugline
-from tugline.app import Options
+from tugline.options import Options
 from tugline.protocol import blocks, errors, events, messages, permissions, records, specs, usage
 from tugline.protocol.codec import decode_record, encode
 from tugline.rules import paths, shell_commands, shell_tables

@@ -356,9 +356,26 @@ async def test_a_yes_for_always_is_saved_in_the_local_settings_of_the_project(op
         return Allow(remember="always", rules=question.suggestions or ("publish",))
 
     async with ModelServer([reply(call("publish", page="a")), reply(call("publish", page="b")), reply("ok")]) as server:
-        async with tugline.Session(base_url=server.url, tools=[publish], permission=permission, **options) as session:
+        async with tugline.Session(
+            base_url=server.url, tools=[publish], permission=permission, trust=True, **options
+        ) as session:
             async with session.stream("Publish both") as events:
                 asked = [event async for event in events if isinstance(event, tugline.PermissionAsked)]
     assert len(asked) == 1
     saved = Path(options["cwd"], ".tugline", "settings.local.json").read_text()
     assert "publish" in saved
+
+
+async def test_in_a_folder_that_is_not_trusted_always_means_for_this_session_and_says_so(
+    options: dict[str, Any],
+) -> None:
+    def permission(question: PermissionQuestion) -> Allow:
+        return Allow(remember="always", rules=("publish",))
+
+    async with ModelServer([reply(call("publish", page="a")), reply(call("publish", page="b")), reply("ok")]) as server:
+        async with tugline.Session(base_url=server.url, tools=[publish], permission=permission, **options) as session:
+            async with session.stream("Publish both") as events:
+                heard = [event async for event in events]
+    assert len([event for event in heard if isinstance(event, tugline.PermissionAsked)]) == 1
+    assert ["not trusted" in event.text for event in heard if isinstance(event, tugline.Notice)] == [True]
+    assert not Path(options["cwd"], ".tugline").exists()

@@ -2,10 +2,11 @@
 
 from collections.abc import Sequence
 
-from tugline.app import Options, load_config
+from tugline.app import load_config
 from tugline.cli import streams
 from tugline.cli.arguments import read_arguments
 from tugline.cli.help import CONFIG
+from tugline.options import Options
 from tugline.protocol.codec import decode_json, encode, to_plain
 from tugline.protocol.errors import UsageError
 

@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from tugline.config.folders import Folders, find_folders, find_project_root
 from tugline.config.settings import Settings
@@ -159,7 +159,9 @@ def _read_all(
     if settings is not None:
         add(_named(settings, cwd))
     if flags:
-        add(check(_nested(flags), "command line", "command line", ""))
+        source, wrong = check(_nested(flags), "command line", "command line", "")
+        # what was asked for outright is not dropped with a warning
+        add((source, [structs.replace(problem, fatal=True) for problem in wrong]))
     for path in managed:
         add(read_file(path, "managed", foreign="claude" in path))
     return found, problems

@@ -198,13 +198,13 @@ class ResultAdded(Event, frozen=True, tag="result_added"):
 
 
 class PermissionAsked(Event, frozen=True, tag="permission_asked"):
-    """A question that `Answer` with its id answers."""
+    """A question that the command `Reply` with its id answers."""
 
     question: PermissionQuestion
 
 
 class InquiryAsked(Event, frozen=True, tag="inquiry_asked"):
-    """The model asks the person; `Answer` with its id answers."""
+    """The model asks the person; the command `Reply` with its id answers."""
 
     question: UserQuestion
 

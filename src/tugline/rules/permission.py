@@ -1,4 +1,4 @@
-"""The decision whether a call may run: one total order (`docs/design.md`, Permissions), pure."""
+"""The decision whether a call may run: one total order (`docs/reference/permissions.md`), pure."""
 
 from collections.abc import Sequence
 from typing import Any, Literal

@@ -13,7 +13,6 @@ from pathlib import Path
 
 from msgspec import structs
 
-from tugline.app import Options
 from tugline.cli import streams
 from tugline.cli.ansi import Palette, columns, palette
 from tugline.cli.headless.command import pointed_at
@@ -21,6 +20,7 @@ from tugline.cli.headless.printer import PlainText
 from tugline.cli.headless.run import HeadlessRun
 from tugline.cli.help import DEMO
 from tugline.cli.story import Story
+from tugline.options import Options
 from tugline.protocol.errors import UsageError
 from tugline.protocol.events import TurnFinished
 from tugline.rules.terminal import clean

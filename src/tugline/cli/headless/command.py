@@ -8,7 +8,6 @@ from functools import partial
 from msgspec import structs
 
 from tugline import __version__
-from tugline.app import Options
 from tugline.cli import streams
 from tugline.cli.ansi import columns, is_terminal, palette
 from tugline.cli.arguments import Arguments, as_text
@@ -21,6 +20,7 @@ from tugline.cli.headless.stream_json import StreamJson
 from tugline.cli.story import Story
 from tugline.cli.version import PROTOCOL_LEVEL
 from tugline.observe.debug_log import DebugLog
+from tugline.options import Options
 from tugline.protocol.errors import UsageError
 from tugline.rules.terminal import clean, clean_controls
 from tugline.runtime.system import new_uuid

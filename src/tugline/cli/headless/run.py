@@ -6,7 +6,7 @@ from contextlib import AbstractAsyncContextManager, nullcontext
 
 import anyio
 
-from tugline.app import Options, open_session
+from tugline.app import open_session
 from tugline.cli import streams
 from tugline.cli.debug import defect_line, report_defect
 from tugline.cli.headless.ending import EX_TEMPFAIL, Cards, Failed, exit_code, worth_retrying
@@ -16,6 +16,7 @@ from tugline.cli.headless.printer import Printer
 from tugline.cli.stopping import Stopped, Stopping
 from tugline.cli.story import Story
 from tugline.observe.debug_log import DebugLog
+from tugline.options import Options
 from tugline.protocol.errors import ProviderError, TuglineError, UsageError
 from tugline.protocol.events import Event, TurnFinished
 from tugline.protocol.ids import MessageId

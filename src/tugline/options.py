@@ -1,0 +1,139 @@
+"""What a session may be asked to be: the options, and what is wrong with those given."""
+
+import os
+import re
+from collections.abc import Mapping
+from difflib import get_close_matches
+from typing import Any, get_args
+
+from msgspec import Struct, structs
+
+from tugline.ports import Provider, Tool
+from tugline.protocol.errors import UsageError
+from tugline.protocol.specs import Effort, Mode
+
+SOURCES = ("user", "project", "local")
+_SESSION_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+_LISTS = (
+    "add_dirs", "tools", "builtin_tools", "allowed_tools", "disallowed_tools", "setting_sources",
+)  # fmt: skip
+_TEXTS = ("model", "fallback_model", "base_url", "api_key", "system_prompt", "append_system_prompt", "session_id")
+_PATHS = ("cwd", "record")
+
+
+class Options(Struct, frozen=True, kw_only=True):
+    """What a session is made of, where it differs from the settings. `None` means: as the settings say.
+
+    `tools` are further tools of the caller's; `builtin_tools` chooses among the built-in ones (`None`: all).
+    `settings` is a settings file's path, or settings themselves. `setting_sources` names which settings files count
+    (`user`, `project`, `local`; `None`: all that the folder's trust allows). `record` is a file that the session's
+    replies are saved to as a script. `environ` stands in for the process's environment. `debug` is the command's.
+    """
+
+    model: str | None = None
+    fallback_model: str | None = None
+    provider: Provider | None = None
+    base_url: str | None = None
+    api_key: str | None = None
+    cwd: str | None = None
+    add_dirs: tuple[str, ...] = ()
+    tools: tuple[Tool, ...] = ()
+    builtin_tools: tuple[str, ...] | None = None
+    allowed_tools: tuple[str, ...] = ()
+    disallowed_tools: tuple[str, ...] = ()
+    permission_mode: Mode | None = None
+    system_prompt: str | None = None
+    append_system_prompt: str | None = None
+    max_turns: int | None = None
+    max_budget_usd: float | None = None
+    effort: Effort | None = None
+    thinking_tokens: int | None = None
+    settings: str | Mapping[str, Any] | None = None
+    setting_sources: tuple[str, ...] | None = None
+    trust: bool = False
+    attended: bool = False
+    session_id: str | None = None
+    record: str | None = None
+    debug: bool = False
+    environ: Mapping[str, str] | None = None
+
+
+def make_options(given: Mapping[str, Any]) -> Options:
+    """`Options` from keywords; `UsageError` names what is wrong, and the nearest right word for an unknown one."""
+    return structs.replace(Options(), **{name: _checked(name, value) for name, value in given.items()})
+
+
+def _checked(name: str, value: Any) -> Any:
+    known = Options.__struct_fields__
+    if name not in known:
+        near = get_close_matches(name, known, 1)
+        raise UsageError(f"There is no option {name}.{f' Did you mean {near[0]}?' if near else ''}")
+    if value is None:
+        return None
+    if name in _LISTS:
+        return _checked_list(name, value)
+    if name in _PATHS or (name == "settings" and isinstance(value, os.PathLike)):
+        if not isinstance(value, str | os.PathLike):
+            raise _wrong(name, "a path", value)
+        return os.fspath(value)
+    if name in _TEXTS and not isinstance(value, str):
+        raise _wrong(name, "text", value)
+    if name == "permission_mode":
+        value = "default" if value == "manual" else value
+        return _one_of(name, value, get_args(Mode))
+    if name == "effort":
+        return _one_of(name, value, get_args(Effort))
+    if name == "session_id" and not _SESSION_ID.fullmatch(value):
+        raise UsageError("session_id must be letters, digits, - and _, at most 64, such as a UUID.")
+    if name == "provider" and not callable(getattr(value, "stream", None)):
+        raise _wrong(name, "a provider (see tugline.Provider)", value)
+    return _checked_number(name, value)
+
+
+def _checked_number(name: str, value: Any) -> Any:
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    whole = number and not isinstance(value, float)
+    if name == "max_turns" and not (whole and value >= 1):
+        raise _wrong(name, "a whole number of at least 1", value)
+    if name == "thinking_tokens" and not (whole and value >= 0):
+        raise _wrong(name, "a whole number, 0 for none", value)
+    if name == "max_budget_usd" and not (number and value > 0):
+        raise _wrong(name, "a number above 0", value)
+    return value
+
+
+def _checked_list(name: str, value: Any) -> tuple[Any, ...]:
+    if not isinstance(value, list | tuple):
+        raise UsageError(f"{name} takes a list, not {_described(value)}.")
+    for item in value:
+        if name == "tools":
+            _require_tool(item)
+        elif not isinstance(item, str | os.PathLike):
+            raise UsageError(f"{name} takes a list of texts; {_described(item)} is none.")
+        elif name == "setting_sources":
+            _one_of(name, item, SOURCES)
+    return tuple(item if name == "tools" else os.fspath(item) for item in value)
+
+
+def _require_tool(item: Any) -> None:
+    if all(hasattr(item, attribute) for attribute in ("name", "spec", "parse", "footprint", "run")):
+        return
+    if callable(item):
+        name = getattr(item, "__name__", "it")
+        raise UsageError(f"tools: {name} is a plain function; make it a tool with @tugline.tool.")
+    raise _wrong("tools", "tools", item)
+
+
+def _one_of(name: str, value: Any, choices: tuple[str, ...]) -> str:
+    if value not in choices:
+        raise UsageError(f"{name} must be one of {', '.join(choices)}, not {value!r}.")
+    return str(value)
+
+
+def _wrong(name: str, expected: str, value: Any) -> UsageError:
+    return UsageError(f"{name} must be {expected}, not {_described(value)}.")
+
+
+def _described(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"a {type(value).__name__}"

@@ -1,0 +1,78 @@
+"""Options are refused with one line where they are wrong, and never dropped without a word."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tugline
+from tugline.options import make_options
+from tugline.testing import ScriptedProvider
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"modle": "x"}, "Did you mean model?"),
+        ({"model": 3}, "model must be text"),
+        ({"max_turns": 0}, "max_turns must be a whole number of at least 1"),
+        ({"max_turns": "3"}, "max_turns must be"),
+        ({"max_turns": True}, "max_turns must be"),
+        ({"max_budget_usd": -1.0}, "max_budget_usd must be a number above 0"),
+        ({"thinking_tokens": 1.5}, "thinking_tokens must be"),
+        ({"permission_mode": "acceptedits"}, "permission_mode must be one of default, acceptEdits"),
+        ({"effort": "huge"}, "effort must be one of"),
+        ({"setting_sources": ["usr"]}, "setting_sources must be one of user, project, local"),
+        ({"allowed_tools": "Bash"}, "allowed_tools takes a list"),
+        ({"add_dirs": "/tmp"}, "add_dirs takes a list"),
+        ({"builtin_tools": [1]}, "takes a list of texts"),
+        ({"tools": [len]}, "make it a tool with @tugline.tool"),
+        ({"tools": len}, "tools takes a list"),
+        ({"tools": [3]}, "tools must be tools"),
+        ({"session_id": "../../escaped"}, "session_id must be"),
+        ({"session_id": ""}, "session_id must be"),
+        ({"provider": object()}, "provider must be a provider"),
+        ({"cwd": 3}, "cwd must be a path"),
+    ],
+)
+def test_a_wrong_option_is_one_line(given: dict[str, Any], says: str) -> None:
+    with pytest.raises(tugline.UsageError) as caught:
+        make_options(given)
+    assert says in str(caught.value)
+    assert len(str(caught.value).splitlines()) == 1
+
+
+def test_paths_and_lists_may_be_given_as_programs_have_them(tmp_path: Path) -> None:
+    options = make_options({"cwd": tmp_path, "add_dirs": [tmp_path], "record": tmp_path / "r.yaml", "tools": ()})
+    assert options.cwd == str(tmp_path)
+    assert options.add_dirs == (str(tmp_path),)
+    assert options.record == str(tmp_path / "r.yaml")
+
+
+def test_the_mode_manual_is_the_default_mode() -> None:
+    assert make_options({"permission_mode": "manual"}).permission_mode == "default"
+
+
+async def test_a_session_id_that_is_taken_is_refused(tmp_path: Path) -> None:
+    options: dict[str, Any] = {
+        "provider": ScriptedProvider([]),
+        "model": "m",
+        "cwd": tmp_path,
+        "session_id": "mine",
+        "environ": {"TUGLINE_HOME": str(tmp_path / "home")},
+    }
+    async with tugline.Session(**options):
+        pass
+    with pytest.raises(tugline.SessionError, match="that id already"):
+        async with tugline.Session(**options):
+            pass
+
+
+async def test_our_folders_are_private_all_the_way(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    async with tugline.Session(
+        provider=ScriptedProvider([]), model="m", cwd=tmp_path, environ={"TUGLINE_HOME": str(home)}
+    ):
+        pass
+    for folder in (path for path in home.rglob("*") if path.is_dir()):
+        assert folder.stat().st_mode & 0o077 == 0, folder
