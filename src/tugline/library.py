@@ -7,11 +7,11 @@ from types import TracebackType
 from typing import Any, Self
 
 import anyio
-import msgspec
 
-from tugline.app import Options, open_session
+from tugline.app import open_session
+from tugline.options import make_options
 from tugline.protocol.commands import Command, Interrupt, PromptContent, SetMode, SetModel, Steer
-from tugline.protocol.errors import SessionError, UsageError
+from tugline.protocol.errors import SessionError
 from tugline.protocol.events import Event, TurnFinished
 from tugline.protocol.ids import MessageId
 from tugline.protocol.specs import Mode
@@ -173,18 +173,3 @@ async def _until_over(task: "asyncio.Task[None]") -> None:
             cancelled = error
     if cancelled is not None:
         raise cancelled
-
-
-def make_options(given: dict[str, Any]) -> Options:
-    """`Options` from keywords; raises `UsageError` that names the nearest right one for an unknown word."""
-    known = Options.__struct_fields__
-    for name, value in given.items():
-        if name not in known:
-            from difflib import get_close_matches  # noqa: PLC0415  imported here: start-up cost
-
-            near = get_close_matches(name, known, 1)
-            hint = f" Did you mean {near[0]}?" if near else ""
-            raise UsageError(f"There is no option {name}.{hint}")
-        if isinstance(value, list):
-            given[name] = tuple(value)
-    return msgspec.structs.replace(Options(), **given)

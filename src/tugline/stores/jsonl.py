@@ -39,6 +39,8 @@ class JsonlLog:
                 os.fsync(folder_fd)
             finally:
                 os.close(folder_fd)
+        except FileExistsError as error:
+            raise SessionError(f"There is a session of that id already: {path}. Choose another id.") from error
         except OSError as error:
             raise SessionError(
                 f"The session cannot be recorded in {path}: {error.strerror}. "
