@@ -14,8 +14,11 @@ _HOMES = {
     "tugline.protocol.permissions": (
         "Allow", "Deny", "Inquiry", "InquiryAnswer", "Option", "PermissionQuestion", "UserQuestion",
     ),
-    "tugline.protocol.specs": ("Display", "Footprint", "ModelCard", "ModelRequest", "Result", "ToolSpec"),
-    "tugline.protocol.blocks": ("Document", "Image", "Text", "Thinking", "ToolResult", "ToolUse"),
+    "tugline.protocol.specs": (
+        "CommandSubject", "Display", "DomainSubject", "Footprint", "ModelCard", "ModelRequest", "NameSubject",
+        "PathSubject", "Price", "Progress", "Result", "ToolSpec",
+    ),
+    "tugline.protocol.blocks": ("Document", "Image", "Opaque", "Text", "Thinking", "ToolResult", "ToolUse"),
     "tugline.protocol.messages": ("Assistant", "Message", "User"),
     "tugline.protocol.usage": ("Spend", "Usage"),
     "tugline.protocol.errors": (
@@ -28,20 +31,23 @@ _HOMES = {
         "RetryWaiting", "SessionStarted", "TextDelta", "ThinkingDelta", "Tombstone", "TurnFinished", "TurnStarted",
         "UsageReported", "UserAdded",
     ),
+    "tugline.protocol.ids": ("CallId", "MessageId", "ReplyId"),
     "tugline.protocol.commands": ("Interrupt", "Prompt", "Reply", "SetMode", "SetModel", "Steer"),
 }  # fmt: skip
+_MODULES = {"chunks": "tugline.protocol.chunks"}
+"""`tugline.chunks`: what a provider of one's own says."""
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
-__all__ = ["__version__", *sorted(_HOME_OF)]
+__all__ = ["__version__", *sorted(_HOME_OF), *_MODULES]
 
 
 def __getattr__(name: str) -> Any:
     home = _HOME_OF.get(name)
-    if home is None:
+    if home is None and name not in _MODULES:
         raise AttributeError(f"module 'tugline' has no attribute {name!r}")
     from importlib import import_module  # noqa: PLC0415  imported here: start-up cost
 
-    value = getattr(import_module(home), name)
+    value = getattr(import_module(home), name) if home else import_module(_MODULES[name])
     globals()[name] = value
     return value
 
@@ -56,8 +62,10 @@ if TYPE_CHECKING:
     from tugline.ports import Provider as Provider
     from tugline.ports import Tool as Tool
     from tugline.ports import ToolContext as ToolContext
+    from tugline.protocol import chunks as chunks
     from tugline.protocol.blocks import Document as Document
     from tugline.protocol.blocks import Image as Image
+    from tugline.protocol.blocks import Opaque as Opaque
     from tugline.protocol.blocks import Text as Text
     from tugline.protocol.blocks import Thinking as Thinking
     from tugline.protocol.blocks import ToolResult as ToolResult
@@ -76,6 +84,9 @@ if TYPE_CHECKING:
     from tugline.protocol.errors import TuglineError as TuglineError
     from tugline.protocol.errors import UsageError as UsageError
     from tugline.protocol.events import *  # noqa: F403
+    from tugline.protocol.ids import CallId as CallId
+    from tugline.protocol.ids import MessageId as MessageId
+    from tugline.protocol.ids import ReplyId as ReplyId
     from tugline.protocol.messages import Assistant as Assistant
     from tugline.protocol.messages import Message as Message
     from tugline.protocol.messages import User as User
@@ -86,10 +97,16 @@ if TYPE_CHECKING:
     from tugline.protocol.permissions import Option as Option
     from tugline.protocol.permissions import PermissionQuestion as PermissionQuestion
     from tugline.protocol.permissions import UserQuestion as UserQuestion
+    from tugline.protocol.specs import CommandSubject as CommandSubject
     from tugline.protocol.specs import Display as Display
+    from tugline.protocol.specs import DomainSubject as DomainSubject
     from tugline.protocol.specs import Footprint as Footprint
     from tugline.protocol.specs import ModelCard as ModelCard
     from tugline.protocol.specs import ModelRequest as ModelRequest
+    from tugline.protocol.specs import NameSubject as NameSubject
+    from tugline.protocol.specs import PathSubject as PathSubject
+    from tugline.protocol.specs import Price as Price
+    from tugline.protocol.specs import Progress as Progress
     from tugline.protocol.specs import Result as Result
     from tugline.protocol.specs import ToolSpec as ToolSpec
     from tugline.protocol.usage import Spend as Spend

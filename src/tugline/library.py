@@ -12,7 +12,7 @@ from tugline.app import open_session
 from tugline.options import make_options
 from tugline.protocol.commands import Command, Interrupt, PromptContent, SetMode, SetModel, Steer
 from tugline.protocol.errors import SessionError
-from tugline.protocol.events import Event, TurnFinished
+from tugline.protocol.events import Event, SessionStarted, TurnFinished
 from tugline.protocol.ids import MessageId
 from tugline.protocol.specs import Mode
 from tugline.runtime import session as runtime
@@ -25,7 +25,7 @@ class Session:
     """A conversation with an agent.
 
     Enter it with `async with`. `run` sends a prompt and gives the result; `stream` gives the events of one prompt;
-    `events` hears everything. The options are those of `app.Options`; `permission` and `inquiry` answer questions.
+    `events` hears everything. The options are those of `options.Options`; `permission` and `inquiry` answer questions.
     Sessions of one process do not see each other. Any task may enter, use and leave it.
     """
 
@@ -86,6 +86,17 @@ class Session:
         if self._inside is None:
             raise SessionError("The session is not open: use it inside `async with`.")
         return self._inside
+
+    @property
+    def opening(self) -> SessionStarted:
+        """What the session began with: model, mode, tools, where its transcript is."""
+        assert self.inside.opening is not None
+        return self.inside.opening
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """What there was to say at the start: settings that do not count, and the like."""
+        return self.inside.notices
 
     async def run(self, prompt: str | PromptContent) -> TurnFinished:
         """Send a prompt and wait until its turn is at rest."""

@@ -7,7 +7,7 @@ import pytest
 
 import tugline
 from tugline.options import make_options
-from tugline.testing import ScriptedProvider
+from tugline.testing import ScriptedProvider, reply
 
 
 @pytest.mark.parametrize(
@@ -76,3 +76,44 @@ async def test_our_folders_are_private_all_the_way(tmp_path: Path) -> None:
         pass
     for folder in (path for path in home.rglob("*") if path.is_dir()):
         assert folder.stat().st_mode & 0o077 == 0, folder
+
+
+def library_session(tmp_path: Path, **options: Any) -> tugline.Session:
+    environ = {"TUGLINE_HOME": str(tmp_path / "home")}
+    given: dict[str, Any] = {"provider": ScriptedProvider([reply("ok")]), "model": "m", "cwd": tmp_path}
+    return tugline.Session(**{**given, "environ": environ, **options})
+
+
+@pytest.mark.parametrize("prompt", ["", "  \n", None, 3, ["text"], ()])
+async def test_what_is_no_prompt_is_refused_at_once(tmp_path: Path, prompt: Any) -> None:
+    async with library_session(tmp_path) as session:
+        with pytest.raises(tugline.UsageError):
+            await session.run(prompt)
+        assert (await session.run("Hi")).text == "ok"
+
+
+async def test_what_is_no_command_or_mode_is_refused_at_once(tmp_path: Path) -> None:
+    async with library_session(tmp_path) as session:
+        with pytest.raises(tugline.UsageError, match="commands"):
+            session.send("hello")  # type: ignore[arg-type]
+        with pytest.raises(tugline.UsageError, match="mode"):
+            session.set_mode("nonsense")  # type: ignore[arg-type]
+
+
+async def test_what_a_session_began_with_can_be_read(tmp_path: Path) -> None:
+    async with library_session(tmp_path, settings={"modle": "x"}) as session:
+        assert session.opening.model == "m"
+        assert Path(session.opening.transcript).exists()
+        assert "did you mean model" in session.notices[0]
+
+
+def test_settings_may_say_manual_for_the_default_mode(tmp_path: Path) -> None:
+    from tugline.config.load import load
+
+    config = load(
+        cwd=str(tmp_path),
+        environ={"HOME": str(tmp_path)},
+        settings='{"permissions": {"defaultMode": "manual"}}',
+        managed=(),
+    )
+    assert (config.settings.permissions.default_mode, config.problems) == ("default", ())

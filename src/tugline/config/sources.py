@@ -109,6 +109,8 @@ def _walk(
         elif isinstance(value, list) and typing.get_origin(_plain(annotation)) is tuple:
             values[path] = _list(value, typing.get_args(_plain(annotation))[0], path, problems, where)
         else:
+            if path == ("permissions", "defaultMode") and value == "manual":
+                value = "default"  # another tool's word for it
             try:
                 values[path] = msgspec.convert(value, annotation)
             except msgspec.ValidationError as error:

@@ -103,6 +103,8 @@ _REDIRECTS = frozenset(["file_redirect", "herestring_redirect", "heredoc_redirec
 _OPERATORS_TEST = names("[ ] [[ ]] ( ) ! && || == = != < > =~ -a -o")
 _TEST_SAFE = names("-a -b -c -d -e -f -g -h -k -p -r -s -t -u -w -x -G -L -N -O -S -z -n -nt -ot -ef")
 _TEST_NUMBERS = frozenset(["-eq", "-ne", "-lt", "-le", "-gt", "-ge"])
+_DESCRIPTOR = re.compile(r"[0-9]+\Z|\{\w+\}\Z")
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _PLAIN_NAME = re.compile(r"[a-z_][a-z0-9_]*\Z")
 _PROXIES = frozenset(["http_proxy", "https_proxy", "ftp_proxy", "all_proxy", "no_proxy"])
 _SHADOW_NAMES = names(
@@ -200,14 +202,25 @@ class _Walk:
             self._scoped(node, folders, each=kind == "pipeline")
             return folders, folders
         if kind in ("program", "compound_statement"):
+            if kind == "compound_statement":
+                self._check_braces(node)
             return self._sequence(node, folders)
         if kind == "negated_command":
+            if self.low.source[node.start_byte + 1 : node.start_byte + 2] not in (b" ", b"\t"):
+                raise Opaque("a ! that is part of a word")
             after = self._sequence(node, folders)[1]
             return after, after
         if kind in ("if_statement", "case_statement", "for_statement", "while_statement"):
             return self._branches(node, folders)
         self._settled(node, folders)
         return folders, folders
+
+    def _check_braces(self, node: "Node") -> None:
+        """A brace groups commands only as a word of its own."""
+        begin, end = node.start_byte, node.end_byte
+        inner = self.low.source[begin + 1 : begin + 2], self.low.source[end - 2 : end - 1]
+        if inner[0] not in (b" ", b"\t", b"\n") or inner[1] not in (b" ", b"\t", b"\n", b";", b"&", b")"):
+            raise Opaque("a brace that is part of a word")
 
     def _settled(self, node: "Node", folders: Folders) -> None:
         """Statements that never change the folder."""
@@ -280,7 +293,7 @@ class _Walk:
         while node.type == "list":
             parts = self.low.children(node)
             named = [part for part in parts if part.is_named and part.type != "comment"]
-            tokens = [part.type for part in parts if not part.is_named and part.type != "\n"]
+            tokens = [self.low.text(part) for part in parts if not part.is_named and part.type != "\n"]
             if len(named) != 2 or len(tokens) != 1 or tokens[0] not in ("&&", "||"):
                 raise Opaque("a list of an unusual form")
             chain.append((tokens[0], named[1]))
@@ -324,7 +337,7 @@ class _Walk:
     # -- redirections -------------------------------------------------------------------------------
 
     def _redirected(self, node: "Node", folders: Folders) -> tuple[Folders, Folders]:
-        parts = self.low.children(node)
+        parts = self.low.inline(node)
         redirects = [part for part in parts if part.type in _REDIRECTS]
         body = [part for part in parts if part.type not in _REDIRECTS]
         if any(not part.is_named for part in body) or len(body) > 1:
@@ -358,13 +371,13 @@ class _Walk:
         if node.type == "heredoc_redirect":
             self._heredoc(node, folders, extra)
             return
-        parts = self.low.children(node)
+        parts = self.low.inline(node)
         if node.type == "herestring_redirect":
             for part in parts:
                 if part.is_named:
                     self._word(part, folders)
             return
-        operator = next((part.type for part in parts if not part.is_named), "")
+        operator = next((self.low.text(part) for part in parts if not part.is_named), "")
         words = [part for part in parts if part.is_named and part.type != "file_descriptor"]
         if operator not in ("<", ">", ">>", "&>", "&>>", ">|", "<>", "<&", ">&", "<&-", ">&-"):
             raise Opaque(f"the redirection {operator!r} is not analysed")
@@ -431,6 +444,8 @@ class _Walk:
     def _word(self, node: "Node", folders: Folders) -> Word:
         before = len(self.low.inner)
         word = self.low.word(node)
+        if self.low.source[node.end_byte : node.end_byte + 1] in (b"<", b">") and _DESCRIPTOR.match(word.raw):
+            raise Opaque("a word that is the number of a redirection")
         pending = self.low.inner[before:]
         del self.low.inner[before:]
         for inner in pending:
@@ -441,8 +456,7 @@ class _Walk:
         words: list[Word] = []
         env: list[tuple[str, Word]] = []
         behind: list[Word] = []
-        last_end = -1
-        for part in self.low.children(node):
+        for part in self.low.inline(node):
             kind = part.type
             if kind == "variable_assignment":
                 env.append(self._pair(part, folders))
@@ -453,15 +467,10 @@ class _Walk:
                 if len(inner) != 1:
                     raise Opaque("a command's name of an unusual form")
                 words.append(self._word(inner[0], folders))
-            elif kind in WORDS:
-                if part.start_byte == last_end:
-                    raise Opaque("two words without a blank between them")
+            elif kind in WORDS or (not part.is_named and kind in ("==", "=~", "$")):
                 words.append(self._word(part, folders))
-            elif not part.is_named and kind in ("==", "=~", "$"):
-                words.append(Word(text=kind, raw=kind))
             else:
                 raise Opaque(f"{kind.replace('_', ' ')} in a command is not analysed")
-            last_end = part.end_byte
         words = [*words, *behind, *extra] if words else [*behind, *extra]
         member = Member(tuple(words), tuple(env), folders, self.low.text(node))
         self._add(member)
@@ -505,8 +514,8 @@ class _Walk:
         return there, _join(folders, there)
 
     def _pair(self, node: "Node", folders: Folders) -> tuple[str, Word]:
-        parts = self.low.children(node)
-        if not parts or parts[0].type != "variable_name":
+        parts = self.low.tight(node)
+        if not parts or parts[0].type != "variable_name" or not _NAME.match(self.low.text(parts[0])):
             raise Opaque("an assignment that can evaluate text")
         values = [part for part in parts[1:] if part.is_named]
         if len(values) > 1 or any(part.type not in WORDS for part in values):
@@ -526,7 +535,7 @@ class _Walk:
 
     def _declaration(self, node: "Node", folders: Folders) -> None:
         words: list[Word] = []
-        for part in self.low.children(node):
+        for part in self.low.inline(node):
             if part.type == "variable_assignment":
                 name, value = self._pair(part, folders)
                 text = None if value.text is None else f"{name}={value.text}"
@@ -534,10 +543,8 @@ class _Walk:
                 self._check_variable(name)
             elif part.type in ("variable_name", "special_variable_name"):
                 words.append(Word(text=self.low.text(part), raw=self.low.text(part)))
-            elif part.type in WORDS:
+            elif part.type in WORDS or not part.is_named:
                 words.append(self._word(part, folders))
-            elif not part.is_named:
-                words.append(Word(text=part.type, raw=part.type))
             else:
                 raise Opaque(f"{part.type.replace('_', ' ')} is not analysed")
         self._add(Member(tuple(words), folders=folders, raw=self.low.text(node)))
@@ -545,7 +552,16 @@ class _Walk:
     # -- tests --------------------------------------------------------------------------------------
 
     def _test(self, node: "Node", folders: Folders) -> None:
-        double = self.low.text(node).startswith("[[")
+        text = self.low.text(node)
+        double = text.startswith("[[")
+        width = 2 if double else 1
+        behind = self.low.source[node.end_byte : node.end_byte + 1]
+        if text[width : width + 1] not in (" ", "\t") or text[-width - 1 : -width] not in (" ", "\t"):
+            raise Opaque("a bracket that is part of a word")
+        if behind not in (b"", b" ", b"\t", b"\n", b";", b"&", b"|", b"<", b">", b")"):
+            raise Opaque("a bracket that is part of a word")
+        if "\n" in text:
+            raise Opaque("a test on several lines")
         words: list[Word] = []
         self._test_parts(node, folders, words, double)
         self._add(
@@ -573,7 +589,7 @@ class _Walk:
                 if not double and ((word.text is None and not word.single) or word.text in ("-v", "-R")):
                     raise Opaque("a test whose operators are not certain")
                 words.append(word)
-            elif part.is_named or part.type not in _OPERATORS_TEST:
+            elif part.is_named or self.low.text(part) not in _OPERATORS_TEST:
                 raise Opaque(f"{part.type!r} in a test is not analysed")
 
 

@@ -50,15 +50,20 @@ class Word(Struct, frozen=True):
 
 
 _EXPANDS = re.compile(r"(?<!\\)(?:\\\\)*(?:`|\$[A-Za-z0-9_({\[@*#?!$'\"-])")
+_OPEN_END = re.compile(r"(?<!\\)(?:\\\\)*(?:\$|\\)\Z")
 _NUMBERS = re.compile(rb"\$\(\([0-9+*/%() \t<>=-]*\)\)\Z")
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "e": "\x1b", "E": "\x1b", "f": "\f", "v": "\v"}
 _PARAMETER = frozenset(["${", "}", ":-", "-", ":+", "+", "%", "%%", "#", "##"])
+_PARAMETER_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*|[0-9]+|[@*#?$!-]")
 _VARIABLES = frozenset(["variable_name", "special_variable_name"])
 WORDS = names(
     "word number string raw_string ansi_c_string concatenation simple_expansion expansion command_substitution"
     " process_substitution arithmetic_expansion brace_expression"
 )
 """Kinds of node that stand for a word."""
+_OPEN_TOKENS = frozenset(["$", "==", "=~"])
+_NEEDS_BLANK = WORDS | {"command_name", "variable_assignment", "$", "==", "=~"}
+_BEFORE_BLANK = _NEEDS_BLANK | {"file_redirect", "herestring_redirect", "heredoc_redirect"}
 
 
 class Lowering:
@@ -72,6 +77,30 @@ class Lowering:
         """The source of a node."""
         return self.source[node.start_byte : node.end_byte].decode("utf-8")
 
+    def inline(self, node: "Node") -> "list[Node]":
+        """The parts of a node that must stand on one line: bash ends a command at the end of the line."""
+        parts = node.children
+        at, before = node.start_byte, ""
+        for part in parts:
+            gap = self.source[at : part.start_byte]
+            if gap and b"\n" in gap.replace(b"\\\n", b""):
+                raise Opaque("a command that goes on behind the end of its line")
+            if not gap and part.type in _NEEDS_BLANK and at > node.start_byte and before in _BEFORE_BLANK:
+                raise Opaque("two words without a blank between them")
+            at, before = part.end_byte, part.type
+        return self.children(node)
+
+    def tight(self, node: "Node") -> "list[Node]":
+        """The parts of a node between which nothing may stand."""
+        at = node.start_byte
+        for part in node.children:
+            if part.start_byte != at:
+                raise Opaque("text that the grammar does not account for")
+            at = part.end_byte
+        if at != node.end_byte:
+            raise Opaque("text that the grammar does not account for")
+        return node.children
+
     def children(self, node: "Node") -> "list[Node]":
         """A node's parts, having made sure that nothing but blanks stands between them."""
         parts = node.children
@@ -79,10 +108,18 @@ class Lowering:
         for part in parts:
             if part.start_byte > at:
                 self._check_gap(at, part.start_byte)
+            if not part.is_named and part.type not in _OPEN_TOKENS and not self._literally(part):
+                # a nameless node is called after its last token, and may have swallowed what stood before
+                raise Opaque("text that the grammar does not account for")
+            if part.type == "comment" and self.source[max(part.start_byte - 1, 0)] not in b"# \t\n;&|()":
+                raise Opaque("a # that is part of a word")
             at = part.end_byte
         if parts and node.end_byte > at:
             self._check_gap(at, node.end_byte)
         return parts
+
+    def _literally(self, node: "Node") -> bool:
+        return self.source[node.start_byte : node.end_byte].strip(b" \t\n") in (node.type.encode(), b"")
 
     def _check_gap(self, start: int, end: int) -> None:
         gap = self.source[start:end]
@@ -117,7 +154,8 @@ class Lowering:
 
     def _pieces(self, node: "Node") -> "Iterator[_Piece]":
         kind = node.type
-        if kind in ("word", "number"):
+        if kind in ("word", "number") or not node.is_named:
+            # a nameless node is called after its last token, and may have more text than that
             if node.child_count:
                 raise Opaque(f"a {kind} with parts")
             yield _bare(self.text(node))
@@ -148,27 +186,28 @@ class Lowering:
         return _Piece(None)
 
     def _joined(self, node: "Node") -> "Iterator[_Piece]":
-        at = node.start_byte
-        for part in node.children:
-            if part.start_byte != at:
-                raise Opaque("text that the grammar does not account for")
-            at = part.end_byte
+        parts = self.tight(node)
+        for position, part in enumerate(parts):
             if part.is_named:
                 yield from self._pieces(part)
-            else:
-                yield _Piece(self.text(part), bare=self.text(part))
+                continue
+            text = self.text(part)
+            if "$" in text and position < len(parts) - 1:
+                raise Opaque("an expansion that the grammar does not account for")
+            yield _bare(text)
 
     def _variable(self, node: "Node") -> "_Piece":
-        if self.text(node) == "$HOME":
-            return _Piece("~", home=True)
-        return _Piece(None)
+        self.tight(node)
+        text = self.text(node)
+        if not _PARAMETER_NAME.fullmatch(text[1:]):
+            raise Opaque("an expansion that the grammar does not account for")
+        return _Piece("~", home=True) if text == "$HOME" else _Piece(None)
 
     def _parameter(self, node: "Node") -> "_Piece":
-        parts = self.children(node)
-        inner = parts[1:-1]
+        inner = self.tight(node)[1:-1]
         if inner and inner[0].type == "#" and len(inner) == 2 and inner[1].type in _VARIABLES:
             return _Piece(None)
-        if not inner or inner[0].type not in _VARIABLES:
+        if not inner or inner[0].type not in _VARIABLES or not _PARAMETER_NAME.fullmatch(self.text(inner[0])):
             raise Opaque("an expansion that can evaluate text")
         if self.text(node) == "${HOME}":
             return _Piece("~", home=True)
@@ -185,22 +224,19 @@ class Lowering:
 
     def _string(self, node: "Node") -> "Iterator[_Piece]":
         at = node.start_byte + 1
-        for part in [*node.children[1:-1], None]:
-            start = part.start_byte if part is not None else node.end_byte - 1
-            if part is not None and part.type == "string_content":
+        for part in node.children[1:-1]:
+            if not part.is_named or part.type == "string_content":
                 continue
-            if start > at:
-                yield _Piece(_double_quoted(self.source[at:start].decode("utf-8")), quoted=True)
-            if part is None:
-                break
-            if part.is_named:
-                for piece in self._pieces(part):
-                    yield _Piece(piece.text, quoted=True, home=piece.home)
-            else:
-                yield _Piece(self.text(part), quoted=True)
+            if part.start_byte > at:
+                text = self.source[at : part.start_byte].decode("utf-8")
+                if _OPEN_END.search(text):
+                    raise Opaque("an expansion that the grammar does not account for")
+                yield _Piece(_double_quoted(text), quoted=True)
+            for piece in self._pieces(part):
+                yield _Piece(piece.text, quoted=True, home=piece.home)
             at = part.end_byte
-        if node.end_byte - node.start_byte == 2:
-            yield _Piece("", quoted=True)
+        if at < node.end_byte - 1 or at == node.start_byte + 1:
+            yield _Piece(_double_quoted(self.source[at : node.end_byte - 1].decode("utf-8")), quoted=True)
 
 
 class _Piece(Struct, frozen=True):
@@ -218,9 +254,9 @@ def _bare(raw: str) -> _Piece:
         raise Opaque("a word continued on the next line")
     if _EXPANDS.search(raw):
         raise Opaque("an expansion that the grammar does not account for")
-    if "\\" not in raw:
-        return _Piece(raw, bare=raw, glob=any(c in raw for c in "*?["))
     bare = re.sub(r"\\.", "\\\\", raw, flags=re.DOTALL)
+    if re.search(r"[\s;&|<>()]", bare):
+        raise Opaque("a word with operators in it")
     text = re.sub(r"\\(.)", r"\1", raw, flags=re.DOTALL)
     return _Piece(text, bare=bare, glob=any(c in bare for c in "*?["))
 

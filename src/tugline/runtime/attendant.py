@@ -25,8 +25,8 @@ from tugline.runtime.questions import Questions
 
 PermissionCallback = Callable[[PermissionQuestion], "PermissionAnswer | bool | Awaitable[PermissionAnswer | bool]"]
 """Says whether a call may run: `Allow`, `Deny`, or plain true and false. May be async."""
-InquiryCallback = Callable[[UserQuestion], "InquiryAnswer | Awaitable[InquiryAnswer]"]
-"""Answers the model's questions. May be async."""
+InquiryCallback = Callable[[UserQuestion], "InquiryAnswer | dict[str, str] | Awaitable[InquiryAnswer | dict[str, str]]"]
+"""Answers the model's questions, with `InquiryAnswer` or a dict from question to answer. May be async."""
 
 
 class Attendant:
@@ -83,6 +83,8 @@ class Attendant:
         if self._inquiry is None:
             return InquiryAnswer(declined=True)
         answer = await self._call(self._inquiry, question, "inquiry callback")
+        if isinstance(answer, dict):
+            return InquiryAnswer({str(question): str(words) for question, words in answer.items()})
         return answer if isinstance(answer, InquiryAnswer) else InquiryAnswer(declined=True)
 
     async def _call(self, callback: Callable[[Any], Any], question: Any, name: str) -> Any:

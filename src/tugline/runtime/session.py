@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from types import TracebackType
-from typing import Self
+from typing import Any, Self, get_args
 
 import anyio
 from anyio.abc import TaskGroup
@@ -15,7 +15,7 @@ from tugline.loop.inbox import Letter
 from tugline.loop.turn import SAVE_LIMIT, Turn
 from tugline.protocol.blocks import Document, Image, Text
 from tugline.protocol.commands import Command, Interrupt, Prompt, PromptContent, Reply, SetMode, SetModel, Steer
-from tugline.protocol.errors import SessionError
+from tugline.protocol.errors import SessionError, UsageError
 from tugline.protocol.events import ModeChanged, ModelChanged, Notice, SessionStarted, TurnFinished
 from tugline.protocol.ids import MessageId
 from tugline.protocol.messages import User
@@ -126,11 +126,15 @@ class Session:
             case Reply(question, answer):
                 self.questions.answer(question, answer)
             case SetMode(mode):
+                if mode not in get_args(Mode):
+                    raise UsageError(f"The mode must be one of {', '.join(get_args(Mode))}, not {mode!r}.")
                 self._set_mode(mode)
                 self.agent.gear.voice.say(ModeChanged, mode=mode)
             case SetModel(model):
                 before, self.agent.model = self.agent.model, model
                 self.agent.gear.voice.say(ModelChanged, before=before, after=model, reason="chosen")
+            case _:
+                raise UsageError(f"A session takes commands such as Prompt or Interrupt, not {type(command).__name__}.")
 
     def interrupt(self) -> bool:
         """End the running turn, if there is one."""
@@ -221,6 +225,10 @@ class Session:
 
 
 def as_content(prompt: str | PromptContent) -> PromptContent:
-    """A prompt as blocks, without characters that can be neither kept nor sent."""
-    parts = (Text(prompt),) if isinstance(prompt, str) else prompt
+    """A prompt as blocks, without characters that can be neither kept nor sent; `UsageError` if it is none."""
+    parts: Any = (Text(prompt),) if isinstance(prompt, str) else prompt
+    if not isinstance(parts, list | tuple) or not all(isinstance(part, Text | Image | Document) for part in parts):
+        raise UsageError("A prompt is text, or a list of Text, Image and Document.")
+    if not any(not isinstance(part, Text) or part.text.strip() for part in parts):
+        raise UsageError("The prompt is empty.")
     return tuple(Text(wording.sound(part.text)) if isinstance(part, Text) else part for part in parts)
