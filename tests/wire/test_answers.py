@@ -11,6 +11,8 @@ from command import Desk
 
 from tugline.testing import ModelServer, call, fail, reply
 
+pytest_plugins = ["wire_desk"]
+
 Serve = Callable[..., Awaitable[ModelServer]]
 
 

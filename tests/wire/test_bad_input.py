@@ -12,6 +12,8 @@ from command import TUGLINE, Desk, assert_clean
 from tugline.protocol.script import SayCall
 from tugline.testing import ModelServer, call, cut, fail, raw_call, reply
 
+pytest_plugins = ["wire_desk"]
+
 Serve = Callable[..., Awaitable[ModelServer]]
 UUID = "4f0c3b5e-8a52-4c5d-9d6b-0f5c7d1c2b3a"
 

@@ -13,6 +13,8 @@ from command import TUGLINE, Desk, Ended, assert_clean
 
 from tugline.testing import ModelServer, call, gate, reply
 
+pytest_plugins = ["wire_desk"]
+
 Serve = Callable[..., Awaitable[ModelServer]]
 
 STUBBORN = "trap '' TERM INT; echo $BASHPID > pid; while :; do sleep 1; done"
