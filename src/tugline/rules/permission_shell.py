@@ -327,11 +327,17 @@ class CommandPart(Part):
         return (f"Bash({spec})",)
 
 
+_GIT_SHOWING = frozenset(["annotate", "blame", "cat-file", "diff", "grep", "log", "show"])
+"""What of git shows the contents of files."""
+
+
 def _reads_unknown(argv: Argv) -> bool:
     """Whether a program that shows files gets operands that are not known before it runs."""
     name = base_name(argv[0].text or "")
     table = options_of(name)
     shows = name in _SHOWING or (table is not None and table.operands in ("content", "pattern"))
+    if name == "git":
+        shows = any(word.text in _GIT_SHOWING for word in argv[1:])
     return shows and any(word.text is None and not word.pipe for word in argv[1:])
 
 
