@@ -1,23 +1,43 @@
-"""One measured run in a process of its own: `python -m bench.cases SUBJECT WORKLOAD URL`; prints JSON."""
+"""One measured run in a process of its own: `python -m bench.cases SUBJECT WORKLOAD URL`; prints JSON.
+
+What is timed begins when all is imported and the session is open, but for (f), which opens its sessions itself, and
+(a), which the caller times from outside. Growth is told by CPU time, which a busy machine does not stretch.
+"""
 
 import asyncio
 import json
 import os
-import resource
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
-
-def cpu() -> float:
-    """CPU seconds of this process, children left out."""
-    usage = resource.getrusage(resource.RUSAGE_SELF)
-    return usage.ru_utime + usage.ru_stime
+AGENTS = int(os.environ.get("AGENTS", "100"))
 
 
-async def tugline_library(workload: str, url: str) -> dict[str, Any]:
+class Meter:
+    """CPU and wall from its making on; `step` is called once per request."""
+
+    def __init__(self) -> None:
+        self._moments: list[float] = []
+        self._cpu, self._wall = time.process_time(), time.perf_counter()
+
+    def step(self) -> None:
+        """A request begins."""
+        self._moments.append(time.process_time())
+
+    def read(self) -> dict[str, float]:
+        """What it took; `growth` is the CPU time of the last 20 steps against the first 20."""
+        found = {"cpu": time.process_time() - self._cpu, "wall": time.perf_counter() - self._wall}
+        gaps = [after - before for before, after in pairwise(self._moments)]
+        if len(gaps) >= 40:
+            found["growth"] = sorted(gaps[-20:])[10] / sorted(gaps[:20])[10]
+        return found
+
+
+async def tugline_library(workload: str, url: str) -> dict[str, float]:
     """The whole harness as a library: permissions, events, a transcript with durable writes."""
     import tugline
 
@@ -37,62 +57,85 @@ async def tugline_library(workload: str, url: str) -> dict[str, Any]:
         await asyncio.sleep(0.2)
         return "ok"
 
-    folder = tempfile.mkdtemp()
-    environ = {**os.environ, "TUGLINE_HOME": f"{folder}/home"}
-    common = {"base_url": url, "api_key": "k", "cwd": folder, "environ": environ, "tools": (trivial, large, slow)}
-    if workload == "hello":
-        async for _ in tugline.query("Hi", **common):
-            pass
-        return {}
-    if workload == "agents":
-        return await _agents(tugline, common, int(os.environ.get("AGENTS", "100")))
-    gaps: list[float] = []
-    async with tugline.Session(**common) as session:
-        before, began = cpu(), time.perf_counter()
-        async with session.stream("Go") as events:
-            async for event in events:
-                if isinstance(event, tugline.RequestStarted):
-                    gaps.append(time.perf_counter())
-        return {"cpu": cpu() - before, "wall": time.perf_counter() - began, **_growth(gaps)}
+    with tempfile.TemporaryDirectory() as folder:
+        environ = {**os.environ, "TUGLINE_HOME": f"{folder}/home"}
+        common: dict[str, Any] = {"base_url": url, "api_key": "k", "cwd": folder, "environ": environ}
+        common["tools"] = (trivial, large, slow)
+        if workload == "hello":
+            async for _ in tugline.query("Hi", **common):
+                pass
+            return {}
+        make = tugline.Session
+        if workload == "agents":
+            return await _agents(lambda: make(**common))
+        async with make(**common) as session:
+            meter = Meter()
+            async with session.stream("Go") as events:
+                async for event in events:
+                    if isinstance(event, tugline.RequestStarted):
+                        meter.step()
+            return meter.read()
 
 
-async def _agents(tugline: Any, common: dict[str, Any], count: int) -> dict[str, Any]:
-    before, began = cpu(), time.perf_counter()
-
+async def _agents(make: Callable[[], Any]) -> dict[str, float]:
     async def one() -> None:
-        async with tugline.Session(**common) as session:
+        async with make() as session:
             result = await session.run("Go")
             assert result.reason == "completed", result
 
-    await asyncio.gather(*(one() for _ in range(count)))
-    return {"cpu": cpu() - before, "wall": time.perf_counter() - began}
+    meter = Meter()
+    await asyncio.gather(*(one() for _ in range(AGENTS)))
+    return meter.read()
 
 
-def _growth(moments: list[float]) -> dict[str, float]:
-    gaps = [b - a for a, b in pairwise(moments)]
-    if len(gaps) < 40:
-        return {}
-    return {"growth": sorted(gaps[-20:])[10] / sorted(gaps[:20])[10]}
-
-
-async def floor(name: str, workload: str, url: str) -> dict[str, Any]:
+async def floor(name: str, workload: str, url: str) -> dict[str, float]:
     """A bare loop."""
     from bench import floors
 
-    before, began = cpu(), time.perf_counter()
-    if workload == "agents":
-        many = floors.many_aiohttp if name == "aiohttp" else floors.many_httpx
-        await many(url, int(os.environ.get("AGENTS", "100")))
-    else:
-        run = floors.run_aiohttp if name == "aiohttp" else floors.run_httpx
-        await run(url, "x" * 4096 if workload == "steps-4k" else "ok", 0.2 if workload.startswith("ten") else 0.0)
-    return {"cpu": cpu() - before, "wall": time.perf_counter() - began}
+    open_client, converse = floors.load(name)
+    result, slow = "x" * 4096 if workload == "steps-4k" else "ok", 0.2 if workload.startswith("ten") else 0.0
+    meter = Meter()
+    async with open_client() as client:
+        if workload == "agents":
+            await asyncio.gather(*(converse(client, url, result, slow, lambda: None) for _ in range(AGENTS)))
+        else:
+            await converse(client, url, result, slow, meter.step)
+    return meter.read()
+
+
+async def pydantic_ai(workload: str, url: str) -> dict[str, float]:
+    """A library of others: its agent, its Anthropic model, replies streamed; no permissions, no transcript."""
+    from pydantic_ai import Agent, UsageLimits
+    from pydantic_ai.models.anthropic import AnthropicModel
+    from pydantic_ai.providers.anthropic import AnthropicProvider
+
+    model = AnthropicModel("claude-sonnet-4-5", provider=AnthropicProvider(api_key="k", base_url=url))
+    agent = Agent(model)
+    meter = Meter()
+
+    @agent.tool_plain
+    async def trivial(x: int) -> str:
+        """Trivial."""
+        return "ok"
+
+    async def listen(context: Any, events: Any) -> None:
+        meter.step()
+        async for _ in events:
+            pass
+
+    await agent.run("Go", usage_limits=UsageLimits(request_limit=None), event_stream_handler=listen)
+    return meter.read()
 
 
 def main() -> None:
     """Run the case and print what was measured."""
     subject, workload, url = sys.argv[1:]
-    case = tugline_library(workload, url) if subject == "tugline" else floor(subject, workload, url)
+    if subject == "tugline":
+        case = tugline_library(workload, url)
+    elif subject == "pydantic-ai":
+        case = pydantic_ai(workload, url)
+    else:
+        case = floor(subject, workload, url)
     print(json.dumps(asyncio.run(case)), flush=True)
 
 

@@ -2,8 +2,10 @@
 
 import asyncio
 import json
+from collections.abc import Awaitable, Callable
 from typing import Any
 
+HEADERS = {"content-type": "application/json"}
 TOOL = {"name": "trivial", "description": "Trivial.", "input_schema": {"type": "object", "properties": {}}}
 
 
@@ -47,70 +49,61 @@ class Reader:
                 self.calls.append(body["content_block"])
 
 
-async def run_aiohttp(url: str, result: str, slow: float) -> None:
-    """One conversation over aiohttp and orjson."""
+def load(name: str) -> tuple[Callable[[], Any], Callable[..., Awaitable[None]]]:
+    """Import what a floor needs: how a client is opened, and how a conversation is had with it."""
+    return _aiohttp() if name == "aiohttp" else _httpx()
+
+
+def _aiohttp() -> tuple[Callable[[], Any], Callable[..., Awaitable[None]]]:
+    """aiohttp and orjson; no bound on connections."""
     import aiohttp
     import orjson
 
-    async with aiohttp.ClientSession() as session:
-        await _aiohttp_conversation(session, orjson, url, result, slow)
+    async def converse(session: Any, url: str, result: str, slow: float, step: Callable[[], None]) -> None:
+        conversation = Conversation(orjson.dumps)
+        while True:
+            reader = Reader(orjson.loads)
+            step()
+            async with session.post(f"{url}/v1/messages", data=conversation.body(), headers=HEADERS) as response:
+                async for data in response.content.iter_any():
+                    reader.feed(data)
+            if not await _work(conversation, reader, result, slow):
+                return
+
+    return lambda: aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)), converse
 
 
-async def _aiohttp_conversation(session: Any, orjson: Any, url: str, result: str, slow: float) -> None:
-    conversation = Conversation(orjson.dumps)
-    while True:
-        reader = Reader(orjson.loads)
-        headers = {"content-type": "application/json"}
-        async with session.post(f"{url}/v1/messages", data=conversation.body(), headers=headers) as response:
-            async for data in response.content.iter_any():
-                reader.feed(data)
-        if not reader.calls:
-            return
-        results = await asyncio.gather(*(_work(result, slow) for _ in reader.calls))
-        conversation.add(reader.calls, list(results))
-
-
-async def run_httpx(url: str, result: str, slow: float) -> None:
-    """One conversation over httpx2 and json."""
+def _httpx() -> tuple[Callable[[], Any], Callable[..., Awaitable[None]]]:
+    """httpx2 and json; one pool as people write it, without bounds."""
     import httpx2
 
-    async with httpx2.AsyncClient(timeout=60) as client:
-        await _httpx_conversation(client, url, result, slow)
+    def dumps(value: Any) -> bytes:
+        return json.dumps(value, separators=(",", ":")).encode()
 
-
-async def _httpx_conversation(client: Any, url: str, result: str, slow: float) -> None:
-    conversation = Conversation(lambda value: json.dumps(value, separators=(",", ":")).encode())
-    while True:
-        reader = Reader(json.loads)
-        headers = {"content-type": "application/json"}
-        async with client.stream("POST", f"{url}/v1/messages", content=conversation.body(), headers=headers) as answer:
-            async for data in answer.aiter_raw():
-                reader.feed(data)
-        if not reader.calls:
-            return
-        results = await asyncio.gather(*(_work(result, slow) for _ in reader.calls))
-        conversation.add(reader.calls, list(results))
-
-
-async def _work(result: str, slow: float) -> str:
-    if slow:
-        await asyncio.sleep(slow)
-    return result
-
-
-async def many_aiohttp(url: str, agents: int) -> None:
-    """Many conversations in one process."""
-    import aiohttp
-    import orjson
-
-    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session:
-        await asyncio.gather(*(_aiohttp_conversation(session, orjson, url, "ok", 0) for _ in range(agents)))
-
-
-async def many_httpx(url: str, agents: int) -> None:
-    """Many conversations in one process, one pool as people write it."""
-    import httpx2
+    async def converse(client: Any, url: str, result: str, slow: float, step: Callable[[], None]) -> None:
+        conversation = Conversation(dumps)
+        while True:
+            reader = Reader(json.loads)
+            step()
+            request = {"content": conversation.body(), "headers": HEADERS}
+            async with client.stream("POST", f"{url}/v1/messages", **request) as answer:
+                async for data in answer.aiter_raw():
+                    reader.feed(data)
+            if not await _work(conversation, reader, result, slow):
+                return
 
     limits = httpx2.Limits(max_connections=None, max_keepalive_connections=None)
-    async with httpx2.AsyncClient(timeout=60, limits=limits) as client:
-        await asyncio.gather(*(_httpx_conversation(client, url, "ok", 0) for _ in range(agents)))
+    return lambda: httpx2.AsyncClient(timeout=60, limits=limits), converse
+
+
+async def _work(conversation: Conversation, reader: Reader, result: str, slow: float) -> bool:
+    """Answer the calls, all at once; whether there were any."""
+
+    async def one() -> str:
+        if slow:
+            await asyncio.sleep(slow)
+        return result
+
+    if reader.calls:
+        conversation.add(reader.calls, list(await asyncio.gather(*(one() for _ in reader.calls))))
+    return bool(reader.calls)

@@ -1,160 +1,132 @@
 """A model server as cheap as can be: it counts replies in the request and sends bytes made beforehand.
 
 It parses nothing but the content length, so that what is measured is the client. Run in a process of its own:
-`python -m bench.server WORKLOAD` prints its port, then `REQUEST <time>` when the first byte of a request arrives.
+`python -m bench.server WORKLOAD` prints its port, then `REQUEST <time>` when the first byte of a request arrives, and
+`SERVED <count>` when it is ended: how many requests it answered.
 """
 
 import asyncio
-import json
+import signal
 import sys
 import time
 from collections.abc import Callable
+from types import ModuleType
+
+from bench import messages, responses
+from bench.sse import HEAD, Pieces, chunk, whole
 
 STEPS = 200
 AGENT_STEPS = 10
 DELTAS = 20_000
 CALLS = 10
 
-SSE_HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
+NOT_FOUND = b"HTTP/1.1 404 Not Found\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n{}"
+Answer = Callable[[int], Pieces]
+"""The reply, by how many replies the request holds."""
 
 
-def event(name: str, data: dict[str, object]) -> bytes:
-    """One server-sent event."""
-    return f"event: {name}\ndata: {json.dumps({'type': name, **data}, separators=(',', ':'))}\n\n".encode()
-
-
-def start() -> bytes:
-    """The beginning of every reply."""
-    usage = {"input_tokens": 10, "output_tokens": 1}
-    message = {
-        "id": "msg_1", "type": "message", "role": "assistant", "model": "claude-sonnet-4-5", "content": [],
-        "stop_reason": None, "stop_sequence": None, "usage": usage,
-    }  # fmt: skip
-    return event("message_start", {"message": message})
-
-
-def end(stop: str) -> bytes:
-    """The end of every reply."""
-    delta = {"delta": {"stop_reason": stop, "stop_sequence": None}, "usage": {"output_tokens": 10}}
-    return event("message_delta", delta) + event("message_stop", {})
-
-
-def block(index: int, opened: dict[str, object], deltas: list[dict[str, object]]) -> bytes:
-    """One block."""
-    parts = [event("content_block_start", {"index": index, "content_block": opened})]
-    parts += [event("content_block_delta", {"index": index, "delta": delta}) for delta in deltas]
-    parts.append(event("content_block_stop", {"index": index}))
-    return b"".join(parts)
-
-
-def text(words: list[str]) -> bytes:
-    """A text block of one delta per word."""
-    return block(0, {"type": "text", "text": ""}, [{"type": "text_delta", "text": word} for word in words])
-
-
-def call(index: int, name: str, data: dict[str, object], step: int) -> bytes:
-    """A call."""
-    opened = {"type": "tool_use", "id": f"toolu_{step}_{index}", "name": name, "input": {}}
-    return block(index, opened, [{"type": "input_json_delta", "partial_json": json.dumps(data)}])
-
-
-def chunk(data: bytes) -> bytes:
-    """A piece of a chunked body."""
-    return b"%x\r\n%s\r\n" % (len(data), data)
-
-
-Pieces = list[tuple[float, bytes]]
-"""Seconds to wait, then bytes to send."""
-
-
-def whole(*parts: bytes) -> Pieces:
-    """A reply in one piece."""
-    return [(0.0, SSE_HEAD + chunk(b"".join(parts)) + chunk(b""))]
-
-
-def final() -> Pieces:
-    """The last reply."""
-    return whole(start(), text(["done"]), end("end_turn"))
-
-
-def steps(name: str, data: dict[str, object], count: int) -> Callable[[int], Pieces]:
+def steps(name: str, data: dict[str, object], count: int = STEPS, dialect: ModuleType = messages) -> Answer:
     """So many steps with one call each, then the last reply."""
-    made = [whole(start(), call(0, name, data, n), end("tool_use")) for n in range(count)]
-    return lambda n: made[n] if n < count else final()
-
-
-def burst(n: int) -> Pieces:
-    """A reply of many deltas."""
-    events = [event("content_block_start", {"index": 0, "content_block": {"type": "text", "text": ""}})]
-    one = event("content_block_delta", {"index": 0, "delta": {"type": "text_delta", "text": "word "}})
-    body = start() + events[0]
-    pieces: Pieces = [(0.0, SSE_HEAD + chunk(body))]
-    for _ in range(DELTAS // 100):
-        pieces.append((0.0, b"".join(chunk(one) for _ in range(100))))
-    pieces.append((0.0, chunk(event("content_block_stop", {"index": 0}) + end("end_turn")) + chunk(b"")))
-    return pieces
+    made = [dialect.calling(name, data, n) for n in range(count)]
+    made.append(dialect.final())
+    return lambda n: made[min(n, count)]
 
 
 def ten_calls(n: int) -> Pieces:
     """Ten slow calls in one message."""
     if n:
-        return final()
-    return whole(start(), *(call(i, "slow", {"n": i}, 0) for i in range(CALLS)), end("tool_use"))
+        return messages.final()
+    calls = (messages.call(i, "slow", {"n": i}, 0) for i in range(CALLS))
+    return whole(messages.start(), *calls, messages.end("tool_use"))
 
 
 def ten_calls_apart(n: int) -> Pieces:
     """Ten slow calls, their blocks 100 ms apart."""
     if n:
-        return final()
-    pieces: Pieces = [(0.0, SSE_HEAD + chunk(start()))]
-    pieces += [(0.1 if i else 0.0, chunk(call(i, "slow", {"n": i}, 0))) for i in range(CALLS)]
-    pieces.append((0.0, chunk(end("tool_use")) + chunk(b"")))
+        return messages.final()
+    pieces: Pieces = [(0.0, HEAD + chunk(messages.start()))]
+    pieces += [(0.1 if i else 0.0, chunk(messages.call(i, "slow", {"n": i}, 0))) for i in range(CALLS)]
+    pieces.append((0.0, chunk(messages.end("tool_use")) + chunk(b"")))
     return pieces
 
 
-WORKLOADS: dict[str, Callable[[int], Pieces]] = {
-    "hello": lambda n: final(),
-    "steps": steps("trivial", {"x": 1}, STEPS),
-    "steps-read": steps("Read", {"file_path": "note.txt"}, STEPS),
-    "steps-shell": steps("Bash", {"command": "true"}, STEPS),
-    "steps-4k": steps("large", {"x": 1}, STEPS),
-    "agents": steps("trivial", {"x": 1}, AGENT_STEPS),
-    "burst": burst,
-    "ten": ten_calls,
-    "ten-apart": ten_calls_apart,
+WORKLOADS: dict[str, Callable[[], Answer]] = {
+    "hello": lambda: lambda n: messages.final(),
+    "steps": lambda: steps("trivial", {"x": 1}),
+    "steps-read": lambda: steps("Read", {"file_path": "note.txt"}),
+    "steps-shell": lambda: steps("Bash", {"command": "true"}),
+    "steps-shell-pi": lambda: steps("bash", {"command": "true"}),
+    "steps-4k": lambda: steps("large", {"x": 1}),
+    "agents": lambda: steps("trivial", {"x": 1}, AGENT_STEPS),
+    "burst": lambda: lambda n: messages.burst(DELTAS),
+    "ten": lambda: ten_calls,
+    "ten-apart": lambda: ten_calls_apart,
+    "responses-hello": lambda: lambda n: responses.final(),
+    "responses-steps-shell": lambda: steps("exec_command", {"cmd": "true", "login": False}, dialect=responses),
+    "responses-burst": lambda: lambda n: responses.burst(DELTAS),
 }
+
+
+def expected(workload: str, agents: int) -> int:
+    """How many requests there are in a run that went as it should."""
+    if "steps" in workload:
+        return STEPS + 1
+    return {"agents": agents * (AGENT_STEPS + 1), "ten": 2, "ten-apart": 2}.get(workload, 1)
+
+
+class Served:
+    """What came in, over all connections."""
+
+    def __init__(self, workload: str) -> None:
+        self.answer = WORKLOADS[workload]()
+        self.done = responses.DONE if workload.startswith("responses") else messages.DONE
+        self.began = False
+        self.count = 0
+
+    def seen(self) -> None:
+        """Bytes have come."""
+        if not self.began:
+            self.began = True
+            print(f"REQUEST {time.time()}", flush=True)
+
+    def reply(self, head: bytes, body: bytes) -> Pieces:
+        """What a request gets; only posts count."""
+        if not head.startswith(b"post"):
+            return [(0.0, NOT_FOUND)]
+        self.count += 1
+        return self.answer(body.count(self.done) + body.count(self.done.replace(b":", b": ")))
 
 
 class Peer(asyncio.Protocol):
     """One connection."""
 
-    def __init__(self, answer: Callable[[int], Pieces], seen: Callable[[], None]) -> None:
-        self._answer = answer
-        self._seen = seen
+    def __init__(self, served: Served) -> None:
+        self._served = served
         self._data = bytearray()
+        self._head = b""
         self._need = -1
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = transport
 
     def data_received(self, data: bytes) -> None:
-        self._seen()
+        self._served.seen()
         self._data += data
         while True:
             if self._need < 0:
                 split = self._data.find(b"\r\n\r\n")
                 if split < 0:
                     return
-                head = bytes(self._data[:split]).lower()
-                length = head.split(b"content-length:")[1].split(b"\r\n")[0] if b"content-length:" in head else b"0"
-                self._need = split + 4 + int(length)
+                self._head = bytes(self._data[:split]).lower()
+                _, found, rest = self._head.partition(b"content-length:")
+                del self._data[: split + 4]
+                self._need = int(rest.split(b"\r\n")[0]) if found else 0
             if len(self._data) < self._need:
                 return
-            body = self._data[: self._need]
+            body = bytes(self._data[: self._need])
             del self._data[: self._need]
             self._need = -1
-            done = body.count(b'"role":"assistant"') + body.count(b'"role": "assistant"')
-            self._send(self._answer(done))
+            self._send(self._served.reply(self._head, body))
 
     def _send(self, pieces: Pieces) -> None:
         for n, (wait, data) in enumerate(pieces):
@@ -165,18 +137,15 @@ class Peer(asyncio.Protocol):
 
 
 async def serve(workload: str) -> None:
-    """Serve until killed."""
-    first = True
-
-    def seen() -> None:
-        nonlocal first
-        if first:
-            first = False
-            print(f"REQUEST {time.time()}", flush=True)
-
-    server = await asyncio.get_running_loop().create_server(lambda: Peer(WORKLOADS[workload], seen), "127.0.0.1", 0)
+    """Serve until terminated."""
+    loop = asyncio.get_running_loop()
+    served = Served(workload)
+    server = await loop.create_server(lambda: Peer(served), "127.0.0.1", 0, backlog=2048)
+    ended = asyncio.Event()
+    loop.add_signal_handler(signal.SIGTERM, ended.set)
     print(server.sockets[0].getsockname()[1], flush=True)
-    await server.serve_forever()
+    await ended.wait()
+    print(f"SERVED {served.count}", flush=True)
 
 
 if __name__ == "__main__":
