@@ -131,19 +131,24 @@ def _bracket(part: str, start: int) -> tuple[str, int]:
     while i < len(part) and (part[i] != "]" or i == first):
         if part[i] == "[" and part[i + 1 : i + 2] in (":", ".", "="):
             raise PatternError("character classes like [:alpha:] are not understood")
-        if part[i] == "\\":
-            i += 1
-            if i >= len(part):
-                break
-            body.append(re.escape(part[i]))
-        elif part[i] in "\\[]^&~|":
-            body.append("\\" + part[i])
+        low, i = _bracket_char(part, i)
+        if part[i : i + 1] == "-" and part[i + 1 : i + 2] not in ("", "]"):
+            high, i = _bracket_char(part, i + 1)
+            body.append(f"{re.escape(low)}-{re.escape(high)}")
         else:
-            body.append(part[i])
-        i += 1
+            body.append("\\^" if low == "^" else re.escape(low))
     if i >= len(part):
         raise PatternError("a [ without ]")
     return f"(?!/)[{'^' if negate else ''}{''.join(body)}]", i
+
+
+def _bracket_char(part: str, i: int) -> tuple[str, int]:
+    """One character inside brackets, and where the next one is."""
+    if part[i] == "\\":
+        i += 1
+        if i >= len(part):
+            raise PatternError("a [ without ]")
+    return part[i], i + 1
 
 
 @lru_cache(maxsize=2048)
