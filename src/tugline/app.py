@@ -22,7 +22,7 @@ from tugline.loop.transcript import Transcript
 from tugline.loop.voice import Voice
 from tugline.net.client import HttpClient, Timeouts, Tls
 from tugline.options import Options
-from tugline.ports import Provider, Tool
+from tugline.ports import Provider, Tool, WorkspaceError
 from tugline.protocol.codec import encode
 from tugline.protocol.errors import ConfigError, SessionError, UsageError
 from tugline.protocol.events import Origin, SessionStarted
@@ -64,6 +64,7 @@ from tugline.tools.define import RESULT_LIMIT
 from tugline.tools.toolset import Toolset, chosen, joined, without
 from tugline.version import __version__
 from tugline.workspaces.environment import child_environment
+from tugline.workspaces.expansion import expand
 from tugline.workspaces.local import LocalWorkspace
 
 
@@ -432,7 +433,10 @@ def resolve_model(catalog: Catalog, name: str, mode: Mode, tokens: int) -> str:
 
 
 def _card_fields(entry: ModelSetting) -> dict[str, Any]:
-    return {name: value for name, value in structs.asdict(entry).items() if value is not None}
+    fields = {name: value for name, value in structs.asdict(entry).items() if value is not None}
+    if entry.price is not None:
+        fields["price"] = structs.asdict(entry.price)
+    return fields
 
 
 def make_workspace(config: Config, environ: Mapping[str, str], kept: str) -> LocalWorkspace:
@@ -461,7 +465,14 @@ def make_standing(config: Config, workspace: LocalWorkspace, kept: str) -> Stand
         project_root=config.project_root,
         readable=(kept,),
     )
-    return Standing(policy, workspace.resolve, save=lambda rules: _keep_rules(config, rules))
+
+    def resolve(path: str, cwd: str) -> tuple[str, str] | None:
+        try:
+            return workspace.resolve(path, cwd)
+        except WorkspaceError:
+            return None
+
+    return Standing(policy, resolve, expand=expand, save=lambda rules: _keep_rules(config, rules))
 
 
 def _keep_rules(config: Config, rules: Sequence[str]) -> str:
