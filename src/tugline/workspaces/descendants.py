@@ -22,6 +22,7 @@ class Descendants:
         self._leader = leader
         self._mark = mark.encode()
         self._known: set[int] = set()
+        self._told: set[int] = set()
 
     def alive(self) -> list[int]:
         """Those that still run."""
@@ -32,7 +33,17 @@ class Descendants:
     def signal(self, signum: int) -> None:
         """Send a signal to all of them."""
         for pid in self.alive():
+            self._told.add(pid)
             self._signal(pid, signum)
+
+    def signal_again(self, signum: int) -> None:
+        """The same for those that missed it: started while it was on its way, or not yet what they were to become (a
+        shell's child loses a signal that comes before its `exec`). Who has a way of its own to take it is not asked
+        twice."""
+        for pid in self.alive():
+            if pid not in self._told or _falls_to(pid, signum):
+                self._told.add(pid)
+                self._signal(pid, signum)
 
     def reap(self) -> None:
         """Where orphans become our children (the first process of a container, a subreaper), let none stay a zombie."""
@@ -85,6 +96,17 @@ def _stat(pid: int) -> _Stat | None:
         return _Stat(fields[0], int(fields[1]), int(fields[2]), int(fields[3]))
     except (OSError, ValueError, IndexError):
         return None
+
+
+def _falls_to(pid: int, signum: int) -> bool:
+    """Whether the signal simply ends this process."""
+    try:
+        with open(f"/proc/{pid}/status", "rb") as file:
+            lines = file.read().split(b"\n")
+    except OSError:
+        return False
+    masks = [int(line.split()[1], 16) for line in lines if line.startswith((b"SigBlk:", b"SigIgn:", b"SigCgt:"))]
+    return len(masks) == 3 and not any(mask >> (signum - 1) & 1 for mask in masks)
 
 
 def _younger(leader: int) -> Iterable[int]:

@@ -300,6 +300,8 @@ class _Running:
                 return
             if late > 0:
                 self._send(signal.SIGKILL)
+            else:
+                self._started.signal_again(signal.SIGTERM)
             await anyio.sleep(delay)
             delay = min(delay * 2, 0.05)
 
