@@ -140,7 +140,7 @@ class _Stream:
         elif chunk.kind == "thinking":
             where["summary_index"] = 0
             said += self._event("response.reasoning_summary_part.added", **where, part=_summary(""))
-        self._deltas(_DELTAS[chunk.kind], where)
+        self._deltas(_DELTAS[chunk.kind], {**where, "logprobs": []} if chunk.kind == "text" else where)
         return said
 
     def _deltas(self, name: str, where: Json) -> None:
@@ -265,7 +265,7 @@ def _usage(usage: Usage) -> Json:
     prompt = usage.input + usage.cache_read + usage.cache_write
     return {
         "input_tokens": prompt,
-        "input_tokens_details": {"cached_tokens": usage.cache_read},
+        "input_tokens_details": {"cached_tokens": usage.cache_read, "cache_write_tokens": usage.cache_write},
         "output_tokens": usage.output,
         "output_tokens_details": {"reasoning_tokens": 0},
         "total_tokens": prompt + usage.output,
