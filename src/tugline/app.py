@@ -202,7 +202,7 @@ async def _compose(options: Options, stack: AsyncExitStack) -> Session:
     tools = without(tools, denied_tools(standing.policy, tools.names))
     gear = _gear(core, tools, Gate(standing, questions, core.voice), workspace, log)
     agent = Agent(
-        _spec(core, options, standing.mode, await look_around(workspace, core.config.cwd)),
+        _spec(core, options, tools, standing.mode, await look_around(workspace, core.config.cwd)),
         model=core.model,
         provider=provider,
         gear=gear,
@@ -269,13 +269,14 @@ def _gear(core: _Core, tools: Toolset, gate: Gate, workspace: LocalWorkspace, lo
     )
 
 
-def _spec(core: _Core, options: Options, mode: Mode, around: Surroundings) -> AgentSpec:
+def _spec(core: _Core, options: Options, tools: Toolset, mode: Mode, around: Surroundings) -> AgentSpec:
     settings = core.config.settings
     return AgentSpec(
         system=system_prompt(
             around=around,
             model=core.catalog.resolve(core.model),
             mode=mode,
+            deferred=tools.deferred(),
             replaced=options.system_prompt,
             appended=(options.append_system_prompt,) if options.append_system_prompt else (),
         ),

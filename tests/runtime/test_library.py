@@ -379,3 +379,26 @@ async def test_in_a_folder_that_is_not_trusted_always_means_for_this_session_and
     assert len([event for event in heard if isinstance(event, tugline.PermissionAsked)]) == 1
     assert ["not trusted" in event.text for event in heard if isinstance(event, tugline.Notice)] == [True]
     assert not Path(options["cwd"], ".tugline").exists()
+
+
+async def test_a_deferred_tool_is_named_in_the_prompt_and_its_schema_comes_when_it_was_loaded(
+    options: dict[str, Any],
+) -> None:
+    @tugline.tool(deferred=True, footprint="reads")
+    async def telescope(star: str) -> str:
+        """Looks at stars."""
+        return f"{star} is bright"
+
+    script = [
+        reply(call("ToolSearch", query="select:telescope")),
+        reply(call("telescope", star="Vega")),
+        reply("Seen."),
+    ]
+    async with ModelServer(script) as server:
+        async with tugline.Session(base_url=server.url, tools=[telescope], **options) as session:
+            await session.run("Look at Vega")
+        first, second, third = (request.body for request in server.requests)
+    assert "telescope" in str(first["system"])
+    assert "telescope" not in [tool["name"] for tool in first["tools"]]
+    assert "telescope" in [tool["name"] for tool in second["tools"]]
+    assert "Vega is bright" in str(third["messages"][-1])

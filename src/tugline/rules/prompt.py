@@ -78,15 +78,18 @@ def system_prompt(
     around: Surroundings,
     model: str,
     mode: Mode,
+    deferred: Sequence[str] = (),
     replaced: str | None = None,
     appended: Sequence[str] = (),
 ) -> tuple[str, ...]:
-    """The parts of the system prompt, in their order. `replaced` stands in place of all but what is appended; an
-    empty one means none at all."""
+    """The parts of the system prompt, in their order. `deferred`: tools that ToolSearch can load. `replaced` stands
+    in place of all but what is appended; an empty one means none at all."""
     if replaced is not None:
         parts = [replaced]
     else:
         parts = [IDENTITY, environment(around, model)]
+        if deferred:
+            parts.append(f"# Further tools\nToolSearch loads these before you can call them: {', '.join(deferred)}")
         if mode == "plan":
             parts.append(PLAN_MODE)
     return tuple(part for part in (*parts, *appended) if part)
