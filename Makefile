@@ -28,10 +28,12 @@ test: $(VENV)/.dev ## all tests that need nothing but this environment
 	@$(PY) -m pytest -n 2 -m "not partner and not soak" -rs $(ARGS)
 
 check: $(VENV)/.dev ## style, types, and who may import whom
-	@$(BIN)/ruff check .
-	@$(BIN)/ruff format --check .
-	@$(BIN)/mypy
-	@$(BIN)/lint-imports
+	@failed=0; \
+	$(BIN)/ruff check . || failed=1; \
+	$(BIN)/ruff format --check . || failed=1; \
+	$(BIN)/mypy || failed=1; \
+	$(BIN)/lint-imports || failed=1; \
+	exit $$failed
 
 format: $(VENV)/.dev ## let ruff put the style right
 	@$(BIN)/ruff check --fix .
