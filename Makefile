@@ -32,7 +32,7 @@ check: $(VENV)/.dev ## style, types, and who may import whom
 	$(BIN)/ruff check . || failed=1; \
 	$(BIN)/ruff format --check . || failed=1; \
 	$(BIN)/mypy || failed=1; \
-	$(BIN)/lint-imports || failed=1; \
+	$(BIN)/lint-imports --no-logo || failed=1; \
 	exit $$failed
 
 format: $(VENV)/.dev ## let ruff put the style right
