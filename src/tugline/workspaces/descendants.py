@@ -63,9 +63,11 @@ class Descendants:
             return True
         try:
             with open(f"/proc/{pid}/environ", "rb") as file:
-                return self._mark in file.read()
+                data = file.read()
         except OSError:
             return False
+        # one that is just dying has lost its environment already, but is not gone
+        return self._mark in data or (not data and pid in self._known)
 
     def _signal(self, pid: int, signum: int) -> None:
         """Through a descriptor, and looked at once more: the id may have become another process's."""
