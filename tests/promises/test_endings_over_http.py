@@ -272,7 +272,7 @@ async def test_an_interrupt_ends_a_shell_command_and_all_that_it_started_at_once
         assert "was interrupted by the user before it finished" in str(play.server.bodies[-1]["messages"])
 
 
-WAITS = {
+WAITS: dict[str, tuple[Any, ...]] = {
     "before the first byte": (gate("held"), "x"),
     "while it streams": (reply("words", gate("held"), "more"),),
     "while nothing comes": (reply("words", hang()),),
@@ -356,7 +356,7 @@ async def test_a_stream_that_breaks_is_tried_as_a_stream_and_then_without(opened
         finished = await play.session.run("Go")
         assert finished.text == "Fine."
         assert [body["stream"] for body in play.server.bodies] == [True, True, False, True]
-        results = [block for block in play.server.bodies[-1]["messages"][-1]["content"]]
+        results = play.server.bodies[-1]["messages"][-1]["content"]
     assert [block["content"] for block in results] == ["a seen", "b changed"]
     assert play.bench.changed == ["b"]
     assert play.order(*STEP) == [*["Tombstone", "RetryWaiting"] * 2, "ReplyFinished", "ReplyFinished", "TurnFinished"]
