@@ -5,6 +5,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 PY := $(BIN)/python
 ARGS ?=
+# snapshots are compared, not written; saying so spares a paragraph
+QUIET := --inline-snapshot=disable
 export PYTHON ?= python3
 
 # what would make the environment another one than the one that was asked for, or every start slower
@@ -25,7 +27,7 @@ demo: $(VENV)/.run ## the agent at work on a small project, with a scripted mode
 	@$(PY) -m tugline demo $(ARGS)
 
 test: $(VENV)/.dev ## all tests that need nothing but this environment
-	@$(PY) -m pytest -n 2 -m "not partner and not soak" -rs $(ARGS)
+	@$(PY) -m pytest -n 2 $(QUIET) -m "not partner and not soak" -rs $(ARGS)
 
 check: $(VENV)/.dev ## style, types, and who may import whom
 	@failed=0; \
@@ -40,7 +42,7 @@ format: $(VENV)/.dev ## let ruff put the style right
 	@$(BIN)/ruff format .
 
 test-partners: $(VENV)/.partners ## tests against clients, servers and a model that others wrote
-	@$(PY) -m pytest -n 2 --dist loadfile -m "partner and not soak" -rs $(ARGS)
+	@$(PY) -m pytest -n 2 --dist loadfile $(QUIET) -m "partner and not soak" -rs $(ARGS)
 
 soak: $(VENV)/.dev ## long runs: the hammers, and every property with more and other examples
 	@HYPOTHESIS_PROFILE=explore $(PY) -m pytest -n 2 -m "not partner" -rs --timeout 3600 $(ARGS)
