@@ -283,6 +283,8 @@ class FaultyServer:
     tongue: Tongue
     answers: Sequence[Answer]
     fine: Callable[[int], str] = lambda number: FINE
+    next: Callable[[], Answer | None] | None = None
+    """Chooses the answers in place of `answers`."""
     bodies: list[Any] = field(default_factory=list)
     raw: list[bytes] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
@@ -315,7 +317,7 @@ class FaultyServer:
         number = len(self.raw)
         self.raw.append(data)
         self.bodies.append(body)
-        answer = self.answers[number] if number < len(self.answers) else self._sound(number, body)
+        answer = self._choose(number) or self._sound(number, body)
         for piece in answer.pieces:
             await self._send(writer, piece)
         while answer.endless:
@@ -327,6 +329,11 @@ class FaultyServer:
             linger = struct.pack("ii", 1, 0)
             writer.get_extra_info("socket").setsockopt(1, 13, linger)  # SOL_SOCKET, SO_LINGER: the end is a RST
         return answer.after == "keep"
+
+    def _choose(self, number: int) -> Answer | None:
+        if self.next is not None:
+            return self.next()
+        return self.answers[number] if number < len(self.answers) else None
 
     async def _send(self, writer: asyncio.StreamWriter, piece: Piece) -> None:
         if isinstance(piece, float):

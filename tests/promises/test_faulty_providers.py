@@ -6,13 +6,16 @@ that a strict service takes, nothing crashed, and the events are in order.
 """
 
 import asyncio
+import gzip
 import json
+import os
 import time
 from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from email.utils import formatdate
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -375,6 +378,7 @@ def framings() -> Iterator[Row]:
             Answer((b"HTTP/1.1 101 Go\r\nUpgrade: ws\r\nConnection: upgrade\r\n\r\n",), "close"),
         )
         yield stands("the connection closes after each answer", tongue, chunked(good).then("close"))
+        yield stands("a kept connection closes when it is used", tongue, chunked(good), Answer((), "close"))
 
 
 def silences() -> Iterator[Row]:
@@ -494,6 +498,17 @@ def calm(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(app, "PROCESS_GATES", Calm())
 
 
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Path]:
+    """A folder in memory where there is one: the corpus tries the wire, not the disk."""
+    memory = Path("/dev/shm")
+    if not os.access(memory, os.W_OK):
+        yield tmp_path
+        return
+    with TemporaryDirectory(dir=memory, prefix="tugline-test-") as name:
+        yield Path(name)
+
+
 class Runs:
     """How often the tools ran."""
 
@@ -559,10 +574,10 @@ def described(row: Row) -> str:
 
 
 @pytest.mark.parametrize("row", ROWS, ids=described)
-async def test_a_faulty_provider(row: Row, tmp_path: Path) -> None:
+async def test_a_faulty_provider(row: Row, folder: Path) -> None:
     runs = Runs()
     async with serving(row.tongue, *row.answers) as server:
-        async with opened(server, tmp_path, runs.tools(), **row.network) as (session, heard):
+        async with opened(server, folder, runs.tools(), **row.network) as (session, heard):
             async with asyncio.timeout(row.seconds):
                 first = await session.run("Go on.")
             kind = first.failure.kind if first.failure else ""
@@ -580,6 +595,119 @@ async def test_a_faulty_provider(row: Row, tmp_path: Path) -> None:
     assert KEY not in repr([first, second, *heard])
     assert_orderly(heard)
     assert sum(isinstance(event, said.TurnFinished) for event in heard) == 2
+
+
+@pytest.mark.parametrize(("tongue", "step"), [(CHAT, 1), (ANTHROPIC, 7), (RESPONSES, 7)])
+async def test_a_stream_cut_at_any_byte_counts_only_from_its_proper_end_on(
+    tongue: Tongue, step: int, folder: Path
+) -> None:
+    events = stream(tongue, SPOILED)
+    data = b"".join(events)
+    rest = stop_index(tongue) + 1
+    proper = len(b"".join(events[:rest] if rest else events))
+    runs = Runs()
+    voided = counted = 0
+    for first in range(0, len(data) + 1, 50 * step):
+        cuts = range(first, min(first + 50 * step, len(data) + 1), step)
+        answers = [answer for at in cuts for answer in (unended(data[:at]), chunked(*stream(tongue, FINE)))]
+        async with serving(tongue) as server:
+            queue = iter(answers)
+            server.next = lambda queue=queue: next(queue, None)
+            async with opened(server, folder, runs.tools()) as (session, heard):
+                for at in cuts:
+                    finished = await session.run("Go on.")
+                    assert finished.reason == "completed"
+                    if finished.text == SPOILED:
+                        assert at >= proper, f"a reply that was cut at byte {at} counts"
+                        counted += 1
+                        next(queue)  # the answer to the attempt that was not needed
+                    else:
+                        voided += 1
+                        assert finished.text == FINE
+                        assert at < proper, f"a whole reply cut at byte {at} is void"
+        assert server.problems == []
+        assert_orderly(heard)
+    assert voided + counted == len(range(0, len(data) + 1, step))
+
+
+@contextmanager
+def memory_growth(limit: int) -> Iterator[None]:
+    """The process's peak may grow by so many megabytes."""
+    Path("/proc/self/clear_refs").write_text("5")  # the peak starts anew
+    before = _peak()
+    yield
+    grown = (_peak() - before) // 1024
+    assert grown <= limit, f"memory grew by {grown} MB"
+
+
+def _peak() -> int:
+    (line,) = [line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM")]
+    return int(line.split()[1])
+
+
+def bomb(piece: bytes) -> Answer:
+    """300 times this, zipped to next to nothing."""
+    return Answer((head(200, "text/event-stream", "Content-Encoding: gzip"), gzip.compress(piece, 1) * 300), "close")
+
+
+HUGE = {
+    "a line of 40 MB": (Answer((head(), b"data: ", 40_000), "close"), 64, 2, ""),
+    "an event of many lines, 40 MB in all": (Answer((head(), *(b"data: ", 900, b"\n") * 45), "close"), 64, 2, ""),
+    "comments of 300 MB, zipped": (bomb(b":" + b"x" * 10**6 + b"\n"), 200, 1, "unexpected_reply"),
+    "a line of 300 MB, zipped": (bomb(b"x" * 10**6), 200, 2, ""),
+    "an error page of 300 MB": (Answer((head(500, "text/html"), 300_000), "close"), 64, 2, ""),
+    "a head of 40 MB": (Answer((b"HTTP/1.1 200 OK\r\nX: ", 40_000), "close"), 64, 1, "unexpected_reply"),
+}
+
+
+@pytest.mark.parametrize("name", HUGE)
+async def test_what_is_huge_costs_little_memory(name: str, folder: Path) -> None:
+    answer, limit, requests, failure = HUGE[name]
+    async with serving(ANTHROPIC, answer) as server:
+        async with opened(server, folder, ()) as (session, heard):
+            with memory_growth(limit):
+                async with asyncio.timeout(5):
+                    finished = await session.run("Go on.")
+            assert (len(server.raw), finished.failure.kind if finished.failure else "") == (requests, failure)
+            assert (await session.run("And now?")).text == FINE
+    assert_orderly(heard)
+
+
+@pytest.mark.parametrize("whole", [True, False])
+async def test_an_input_of_30_megabytes_takes_no_longer_than_its_size(whole: bool, folder: Path) -> None:
+    text = '{"name": "' + "x" * 30_000_000 + ('"}' if whole else "")
+    opening, _, closing = ANTHROPIC.part(0, Call())
+    pieces = [text[start : start + 30_000] for start in range(0, len(text), 30_000)]
+    deltas = [
+        ANTHROPIC.event("content_block_delta", index=0, delta={"type": "input_json_delta", "partial_json": piece})
+        for piece in pieces
+    ]
+    end = ANTHROPIC.end((Call(),))
+    runs = Runs()
+    async with serving(ANTHROPIC, chunked(*ANTHROPIC.start(), opening, *deltas, closing, *end)) as server:
+        async with opened(server, folder, runs.tools()) as (session, heard):
+            began = time.monotonic()
+            finished = await session.run("Go on.")
+            assert time.monotonic() - began < 5
+    assert finished.text == FINE
+    assert [len(name) for name in runs.touched] == ([30_000_000] if whole else [])
+    assert server.problems == []
+    assert_orderly(heard)
+
+
+async def test_a_model_that_calls_unknown_tools_with_broken_input_a_hundred_times_is_answered_each_time(
+    folder: Path,
+) -> None:
+    answers = [chunked(*stream(CHAT, GOOD, Call('{"nam', id=f"call_{n}", name="tuoch"))) for n in range(100)]
+    runs = Runs()
+    async with serving(CHAT, *answers) as server:
+        async with opened(server, folder, runs.tools()) as (session, heard):
+            async with asyncio.timeout(5):
+                finished = await session.run("Go on.")
+    assert (finished.reason, finished.text, finished.steps) == ("completed", FINE, 101)
+    assert server.raw[-1].count(b"Did you mean touch?") == 100
+    assert (server.problems, runs.touched) == ([], [])
+    assert_orderly(heard)
 
 
 def test_the_corpus_is_large_enough() -> None:

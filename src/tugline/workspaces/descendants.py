@@ -65,7 +65,7 @@ class Descendants:
             with open(f"/proc/{pid}/environ", "rb") as file:
                 data = file.read()
         except OSError:
-            return False
+            data = b""
         # one that is just dying has lost its environment already, but is not gone
         return self._mark in data or (not data and pid in self._known)
 
