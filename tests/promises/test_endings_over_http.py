@@ -440,6 +440,12 @@ async def test_what_trying_again_cannot_mend_is_told_at_once(status: int, words:
         assert (await play.session.run("And now?")).text == "Fine."
 
 
+async def test_a_stand_in_for_a_key_blots_out_no_words(opened: Open) -> None:
+    async with opened(fail(401, "invalid x-api-key"), api_key="k") as play:
+        finished = await play.session.run("Go")
+    assert finished.message.endswith("invalid x-api-key")
+
+
 async def test_each_wait_is_an_event_with_attempt_limit_and_delay(opened: Open) -> None:
     script = [fail(429, retry_after=0.05), fail(500), cut_reply(), reply("Fine.")]
     async with opened(*script, network={"maxRetries": 4}) as play:
