@@ -1,6 +1,7 @@
 """The parts of a headless run: exit codes, notices, the story, stdin, the writer."""
 
 import asyncio
+import contextlib
 import os
 import threading
 from collections.abc import Iterator
@@ -238,8 +239,9 @@ async def test_descendants_are_found_through_generations() -> None:
     await process.stdout.readline()
     assert len(descendants(process.pid)) == 1
     assert process.pid in descendants(os.getpid())
-    for pid in [*descendants(process.pid), process.pid]:
-        os.kill(pid, 9)
+    for pid in [process.pid, *descendants(process.pid)]:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, 9)
     await process.communicate()
 
 

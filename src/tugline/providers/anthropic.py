@@ -36,6 +36,7 @@ LEAST_THINKING = 1024
 
 _DOCUMENTS = frozenset({"application/pdf", "text/plain"})
 _MARK = b',"cache_control":{"type":"ephemeral"}}'
+_NOWHERE = (None, None)
 _EMPTY_USER = b'{"type":"text","text":"(nothing)"}'
 
 
@@ -196,22 +197,24 @@ def _marked(values: bytes) -> bytes:
 
 def _messages(conversation: Conversation, tail: str) -> list[bytes]:
     """The messages, with markers at the remembered place and at the end of the last user message."""
-    groups = list(conversation.groups())
+    folded, groups = conversation.fold(lambda group: _message(group, _NOWHERE))
     spots = _move_marks(conversation, groups)
+    near = {entry.message.id for group in groups for entry in group.entries}
+    if folded and any(spot is not None and spot[0] not in near for spot in spots):
+        conversation.unfold()
+        folded, groups = [], list(conversation.groups())
     ending = b'{"type":"text","text":' + dumps(tail) + b"}" if tail.strip() else b""
-    parts: list[bytes] = []
-    for group in groups:
-        last = group is groups[-1]
-        extra = ending if last and group.user else b""
-        if parts:
-            parts.append(b",")
-        parts.append(b'{"role":"user","content":[' if group.user else b'{"role":"assistant","content":[')
-        parts.append(_group_content(group, spots) + (b"," + extra if extra else b""))
-        parts.append(b"]}")
-    if not groups or (ending and not groups[-1].user):
-        text = ending or _EMPTY_USER
-        parts.append((b"," if parts else b"") + b'{"role":"user","content":[' + text + b"]}")
-    return parts
+    values = [*folded, *(_message(group, spots) for group in groups)]
+    if ending and groups and groups[-1].user:
+        values[-1] = values[-1][:-2] + b"," + ending + b"]}"
+    elif ending or not groups:
+        values.append(b'{"role":"user","content":[' + (ending or _EMPTY_USER) + b"]}")
+    return [b",".join(values)]
+
+
+def _message(group: Group, spots: tuple[Spot | None, Spot | None]) -> bytes:
+    role = b'{"role":"user","content":[' if group.user else b'{"role":"assistant","content":['
+    return role + _group_content(group, spots) + b"]}"
 
 
 def _group_content(group: Group, spots: tuple[Spot | None, Spot | None]) -> bytes:

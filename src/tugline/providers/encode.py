@@ -8,6 +8,7 @@ import re
 import zlib
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
 from typing import Any
 
 from msgspec import Struct
@@ -23,6 +24,8 @@ KEPT_BYTES = 32 * 1024 * 1024
 """How much is kept for conversations other than the one at hand."""
 
 NO_OUTPUT = "(no output)"
+TAIL_GROUPS = 6
+"""Groups at the end of a conversation that markers may still move among."""
 
 _PICTURES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 _NOT_NAME = re.compile(r"[^a-zA-Z0-9_-]")
@@ -65,6 +68,8 @@ class Conversation:
         self.size = 0
         self.marked: tuple[Spot | None, Spot | None] = (None, None)
         self._tools: tuple[tuple[ToolSpec, ...], bytes] = ((), b"")
+        self._folded = 0
+        self._parts: list[bytes] = []
 
     def update(self, messages: Sequence[Message], encode: Callable[[Message], Entry]) -> None:
         """Make `entries` those of `messages`; only messages that were not there before are encoded."""
@@ -74,6 +79,8 @@ class Conversation:
             if entry.message is not message:
                 break
             same += 1
+        if same < self._folded:
+            self.unfold()
         kept = {entry.message.id: entry for entry in old[same:]} if same < len(old) else {}
         fresh: list[Entry] = []
         for message in messages[same:]:
@@ -98,11 +105,29 @@ class Conversation:
         self._tools = (specs, made)
         return made
 
-    def groups(self) -> Iterator[Group]:
+    def fold(self, render: Callable[[Group], bytes]) -> tuple[list[bytes], list[Group]]:
+        """What stands for good, as comma-joined values, and the groups behind it.
+
+        `render` makes the value of a group that carries no marker. So a request costs what is new in it, and not the
+        whole conversation.
+        """
+        groups = list(self.groups(self._folded))
+        if len(groups) > 2 * TAIL_GROUPS:
+            done, groups = groups[:-TAIL_GROUPS], groups[-TAIL_GROUPS:]
+            self._parts.append(b",".join(map(render, done)))
+            self._folded = groups[0].first
+        return self._parts, groups
+
+    def unfold(self) -> None:
+        """Nothing stands for good: all is looked at again."""
+        self._folded = 0
+        self._parts = []
+
+    def groups(self, start: int = 0) -> Iterator[Group]:
         """Neighbours of one role together, in order; entries without anything on the wire are left out."""
         run: list[Entry] = []
-        first = 0
-        for index, entry in enumerate(self.entries):
+        first = start
+        for index, entry in enumerate(islice(self.entries, start, None), start):
             if not entry.content and not entry.results and entry.text is None:
                 continue
             if run and run[0].user is not entry.user:

@@ -52,7 +52,8 @@ class BuiltinTool(Generic[Input]):
     family: str = ""
 
     def __init__(self) -> None:
-        self.spec = ToolSpec(self.name, self.description or _text_beside(type(self)), input_schema(self.input))
+        kind: Any = type(self)
+        self.spec = _spec_of(kind)
 
     def parse(self, data: dict[str, Any]) -> Input:
         """The typed input, or `ToolError` that names the field and what was expected."""
@@ -272,6 +273,12 @@ def _read_docstring(text: str) -> tuple[str, dict[str, str]]:
         elif current and indent > depth:
             about[current] = f"{about[current]} {line.strip()}".strip()
     return text[:end].strip(), about
+
+
+@functools.cache
+def _spec_of(kind: type[Any]) -> ToolSpec:
+    """The spec of a class of tools: made once, shared by all sessions."""
+    return ToolSpec(kind.name, kind.description or _text_beside(kind), input_schema(kind.input))
 
 
 def _text_beside(kind: type) -> str:
