@@ -57,7 +57,7 @@ pins: ## constraints.txt anew, from the newest versions that the registries have
 	@sh scripts/pins.sh
 
 clean: ## remove all that was made here
-	rm -rf $(VENV) .partners build dist site .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
+	rm -rf $(VENV) .partners .peers .cache build dist site .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
 	find src tests bench -name __pycache__ -type d -prune -exec rm -rf {} +
 
 moved:

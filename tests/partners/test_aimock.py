@@ -12,6 +12,8 @@ from tugline.protocol.messages import User
 from tugline.protocol.specs import ModelRequest, ToolSpec
 from tugline.protocol.usage import Usage
 
+pytest_plugins = ["partner_programs"]
+
 pytestmark = pytest.mark.partner
 
 READ = ToolSpec("Read", "Read a file.", {"type": "object", "properties": {"file_path": {"type": "string"}}})

@@ -10,6 +10,8 @@ from partner import MODELS, Aimock, Start
 
 import tugline
 
+pytest_plugins = ["partner_programs"]
+
 pytestmark = pytest.mark.partner
 
 CALLS: list[dict[str, Any]] = [

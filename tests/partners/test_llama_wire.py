@@ -15,6 +15,8 @@ from tugline.protocol.specs import ModelRequest
 from tugline.protocol.usage import Usage
 from tugline.rules.tokens import Gauge, add, report, total, weigh
 
+pytest_plugins = ["partner_programs"]
+
 pytestmark = pytest.mark.partner
 
 PROSE = (

@@ -13,6 +13,8 @@ from tugline.protocol.errors import ProviderError
 from tugline.protocol.specs import ModelRequest
 from tugline.providers.local import LocalProvider, local_card
 
+pytest_plugins = ["partner_programs"]
+
 pytestmark = pytest.mark.partner
 
 

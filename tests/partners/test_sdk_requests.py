@@ -14,6 +14,8 @@ from tugline.protocol.blocks import Opaque, Thinking
 from tugline.protocol.messages import Message
 from tugline.protocol.specs import ModelRequest
 
+pytest_plugins = ["partner_programs"]
+
 pytestmark = pytest.mark.partner
 
 MODELS = {

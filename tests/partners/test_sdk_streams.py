@@ -13,6 +13,8 @@ from tugline.protocol.script import SayCall, SayText, SayThinking, Step
 from tugline.protocol.usage import Usage
 from tugline.testing import ModelServer, call, fail, opaque, ping, reply, text, thinking
 
+pytest_plugins = ["partner_programs"]
+
 pytestmark = pytest.mark.partner
 
 HEADERS = {"content-type": "application/json", "anthropic-version": "2023-06-01", "x-api-key": "k"}

@@ -129,6 +129,8 @@ class ModelSetting(Struct, frozen=True, rename="camel", omit_defaults=True):
     documents: bool | None = None
     thinking: bool | None = None
     tools: bool | None = None
+    text_calls: Annotated[bool | None, Meta(description="It writes tool calls as text, which is read as calls")] = None
+    efforts: tuple[Effort, ...] | None = None
 
 
 class Settings(Struct, frozen=True, rename="camel", omit_defaults=True):
