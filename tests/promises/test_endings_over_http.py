@@ -397,6 +397,27 @@ async def test_what_still_runs_when_a_stream_breaks_is_cancelled_and_not_heard_o
     ]
 
 
+async def test_a_call_that_finishes_though_its_reply_is_void_is_not_heard_of(opened: Open) -> None:
+    release = asyncio.Event()
+
+    @tugline.tool(footprint="reads", interrupt="block")
+    async def wait(name: str) -> str:
+        """Waits, and finishes whatever happens."""
+        await release.wait()
+        return "waited"
+
+    script = [reply(call("wait", name="a"), gate("waiting"), cut("close")), reply("Fine.")]
+    async with opened(*script, tools=[wait], settings={"permissions": {"allow": ["wait"]}}) as play:
+        running = asyncio.create_task(play.session.run("Go"))
+        await play.until(said.CallStarted)
+        play.server.open("waiting")
+        await play.until(said.Tombstone)
+        release.set()
+        assert (await running).text == "Fine."
+        assert play.order(said.CallFinished, said.ResultAdded) == []
+    assert [record for record in play.records() if isinstance(record, Finished)] == []
+
+
 async def test_a_prompt_that_is_too_long_is_compacted_once_and_tried_again(opened: Open) -> None:
     class Compactor:
         forced = 0

@@ -305,6 +305,10 @@ def errors_in_streams() -> Iterator[Row]:
         yield Row(
             "too long, in the stream", tongue, (too_long,), 1, "", "prompt_too_long", "prompt_too_long", says="/compact"
         )
+        reads = stream(tongue, SPOILED, Call(name="peek"), Call(name="peek", id="call_2"))[: stop_index(tongue)]
+        at_once = chunked(b"".join([*reads, tongue.error_event("overloaded_error", "sorry")]))
+        yield again("an error in one piece with calls that read", tongue, at_once)
+        yield again("a cut in one piece with calls that read", tongue, unended(b"".join(reads)))
         again_bare = chunked(*events, sse({"error": {"message": "upstream died"}}))
         yield again("an error without a type or a name", tongue, again_bare)
 
@@ -522,7 +526,12 @@ class Runs:
             self.touched.append(name)
             return "touched"
 
-        return [touch]
+        @tugline.tool(footprint="reads")
+        async def peek(name: str) -> str:
+            """Reads something."""
+            return f"{name} seen"
+
+        return [touch, peek]
 
 
 @asynccontextmanager

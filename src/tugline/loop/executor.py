@@ -250,7 +250,7 @@ class Executor:
 
     async def _live(self, call: _Call) -> None:
         assert call.tool is not None
-        if call.result is not None:
+        if call.result is not None or self._discarded:
             return  # cancelled before it got a turn
         with anyio.CancelScope() as call.scope:
             verdict = await self._check(call, call.tool)
