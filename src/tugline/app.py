@@ -61,6 +61,7 @@ from tugline.tools.builtin.tool_search import ToolSearch
 from tugline.tools.builtin.web_fetch import WebFetch
 from tugline.tools.builtin.write import Write
 from tugline.tools.define import RESULT_LIMIT
+from tugline.tools.search import Hides
 from tugline.tools.toolset import Toolset, chosen, joined, without
 from tugline.version import __version__
 from tugline.workspaces.environment import child_environment
@@ -198,7 +199,7 @@ async def _compose(options: Options, stack: AsyncExitStack) -> Session:
         core.ledger,
         core.session,
     )
-    tools = make_tools(options, core.config, questions, errands, core.environ)
+    tools = make_tools(options, core.config, questions, errands, core.environ, standing.hides)
     tools = without(tools, denied_tools(standing.policy, tools.names))
     gear = _gear(core, tools, Gate(standing, questions, core.voice), workspace, log)
     agent = Agent(
@@ -483,7 +484,12 @@ def _keep_rules(config: Config, rules: Sequence[str]) -> str:
 
 
 def make_tools(
-    options: Options, config: Config, questions: Questions, errands: Errands, environ: Mapping[str, str]
+    options: Options,
+    config: Config,
+    questions: Questions,
+    errands: Errands,
+    environ: Mapping[str, str],
+    hides: Hides,
 ) -> Toolset:
     """The built-in tools that were chosen, and the caller's."""
     shell, fetch = config.settings.shell, config.settings.web_fetch
@@ -492,8 +498,8 @@ def make_tools(
         Write(),
         Edit(),
         NotebookEdit(),
-        Glob(),
-        Grep(),
+        Glob(hides),
+        Grep(hides),
         Bash(is_read_only, timeout=shell.timeout, max_timeout=shell.max_timeout),
         TodoWrite(),
         AskUserQuestion(questions),

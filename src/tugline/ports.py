@@ -56,7 +56,10 @@ class ToolContext(Struct, frozen=True, eq=False):
 
 
 class Tool(Protocol):
-    """Something the model can call. `footprint` and `subjects` are pure: they decide without running anything."""
+    """Something the model can call. `footprint` and `subjects` are pure: they decide without running anything.
+
+    A tool that has `filtered = True` leaves out of its results what deny rules for reading name.
+    """
 
     name: str
     spec: ToolSpec

@@ -402,3 +402,29 @@ async def test_a_deferred_tool_is_named_in_the_prompt_and_its_schema_comes_when_
     assert "telescope" not in [tool["name"] for tool in first["tools"]]
     assert "telescope" in [tool["name"] for tool in second["tools"]]
     assert "Vega is bright" in str(third["messages"][-1])
+
+
+async def test_a_rule_for_one_file_leaves_searches_allowed_and_the_file_out_of_their_results(
+    options: dict[str, Any],
+) -> None:
+    project = Path(options["cwd"])
+    (project / "open.txt").write_text("token here\n")
+    (project / "sub").mkdir()
+    (project / "sub" / ".env").write_text("token hunter2\n")
+    searches = [
+        call("Grep", pattern="token", output_mode="content"),
+        call("Grep", pattern="token"),
+        call("Grep", pattern="token", output_mode="count"),
+        call("Glob", pattern="**/*"),
+        call("Grep", pattern="token", path="sub/.env"),
+        call("Read", file_path="sub/.env"),
+    ]
+    async with ModelServer([reply(*searches), reply("ok")]) as server:
+        async with tugline.Session(base_url=server.url, disallowed_tools=["Read(.env)"], **options) as session:
+            result = await session.run("Search")
+        answers = server.requests[1].body["messages"][-1]["content"]
+    assert [answer.get("is_error", False) for answer in answers] == [False, False, False, False, True, True]
+    assert all("open.txt" in str(answer["content"]) for answer in answers[:4])
+    assert not any("hunter2" in str(answer["content"]) for answer in answers)
+    assert not any(".env" in str(answer["content"]) for answer in answers[:4])
+    assert len(result.denials) == 2

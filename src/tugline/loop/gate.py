@@ -159,7 +159,8 @@ class Gate:
 
     @staticmethod
     def _query(tool: Tool, data: Any, given: dict[str, Any], state: AgentState, hook: HookOpinion = "") -> Query:
-        return Query(tool.name, given, tool.footprint(data), tuple(tool.subjects(data)), state.cwd, hook)
+        subjects, filtered = tuple(tool.subjects(data)), getattr(tool, "filtered", False)
+        return Query(tool.name, given, tool.footprint(data), subjects, state.cwd, hook, filtered)
 
     def _heed(self, call: CallId, tool: Tool, given: dict[str, Any], said: HookVerdict) -> Refused | None:
         if said.decision == "deny" or said.stop is not None:

@@ -6,7 +6,7 @@ from msgspec import structs
 
 from tugline.protocol.permissions import Remember, Verdict
 from tugline.protocol.specs import Mode
-from tugline.rules.permission import Expand, Policy, Query, Resolve, decide
+from tugline.rules.permission import Expand, Policy, Query, Resolve, decide, hides
 from tugline.rules.rule import parse_rule
 
 Save = Callable[[Sequence[str]], str]
@@ -34,6 +34,10 @@ class Standing:
     def judge(self, query: Query) -> Verdict:
         """The verdict on a call."""
         return decide(query, self.policy, self._resolve, self._expand)
+
+    def hides(self, name: str, target: str) -> bool:
+        """Whether a deny rule forbids to read this file; searches leave it out."""
+        return bool(self.policy.deny) and hides(self.policy, name, target) is not None
 
     def remember(self, rules: Sequence[str], scope: Remember) -> None:
         """Allow these for the session, and for later ones where that was the answer. Raises `RuleError` or

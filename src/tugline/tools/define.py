@@ -50,6 +50,7 @@ class BuiltinTool(Generic[Input]):
     result_limit: int = RESULT_LIMIT
     interrupt: str = "cancel"
     family: str = ""
+    filtered: bool = False
 
     def __init__(self) -> None:
         kind: Any = type(self)
@@ -81,6 +82,7 @@ class FunctionTool:
     """A tool made of a function. Still callable as that function."""
 
     family = ""
+    filtered = False
 
     def __init__(
         self,

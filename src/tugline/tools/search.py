@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import sys
+from collections.abc import Callable
 from typing import Literal
 
 import anyio
@@ -22,6 +23,15 @@ KEEP = 2_000_000
 WIDTH = 500
 """Characters of a line that are shown."""
 SKIPPED = (".git", ".hg", ".svn", ".jj")
+
+Hides = Callable[[str, str], bool]
+"""Whether a file, by its name and by what it really is, is not to be shown."""
+
+
+def nothing_hidden(name: str, target: str) -> bool:
+    """Shows all."""
+    return False
+
 
 Mode = Literal["files", "content", "files_with_matches", "count"]
 _LINE = re.compile(r"(?P<path>[^\0]+)\0(?P<number>\d+)(?P<mark>[:-])(?P<text>[^\n]*)(?:\n|\Z)")

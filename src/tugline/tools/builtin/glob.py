@@ -11,7 +11,7 @@ from tugline.protocol.specs import Display, Footprint, PathSubject, Result, Subj
 from tugline.tools.define import BuiltinTool, cut_line
 from tugline.tools.files import locate, missing, plain_errors, shown_path
 from tugline.tools.globs import expand_braces, matcher, split_base
-from tugline.tools.search import SECONDS, Query, names, quoted, search
+from tugline.tools.search import SECONDS, Hides, Query, names, nothing_hidden, quoted, search
 
 LIMIT = 200
 """Files that are named."""
@@ -29,6 +29,11 @@ class Glob(BuiltinTool[GlobInput]):
 
     name = "Glob"
     input = GlobInput
+    filtered = True
+
+    def __init__(self, hides: Hides = nothing_hidden) -> None:
+        super().__init__()
+        self._hides = hides
 
     def footprint(self, data: GlobInput) -> Footprint:
         """It reads."""
@@ -58,7 +63,11 @@ class Glob(BuiltinTool[GlobInput]):
         globs = tuple(expand_braces(glob))
         fits = matcher(globs)
         hits = await search(Query("files", globs=globs), place.target, context)
-        found = [name for name in names(hits.text) if fits(name)]
+        found = [
+            name
+            for name in names(hits.text)
+            if fits(name) and not self._hides(os.path.join(place.name, name), os.path.join(place.target, name))
+        ]
         if not found:
             return Result(
                 f"No files match {data.pattern} in {place.name} (files that git ignores are left out).",

@@ -13,7 +13,19 @@ from tugline.protocol.specs import Display, Footprint, PathSubject, Result, Subj
 from tugline.tools.define import BuiltinTool, cut_line
 from tugline.tools.files import locate, missing, plain_errors, shown_path
 from tugline.tools.globs import matcher
-from tugline.tools.search import SECONDS, Hits, Line, Query, lines, names, quoted, search, tallies
+from tugline.tools.search import (
+    SECONDS,
+    Hides,
+    Hits,
+    Line,
+    Query,
+    lines,
+    names,
+    nothing_hidden,
+    quoted,
+    search,
+    tallies,
+)
 
 HEAD_LIMIT = 250
 """Entries without `head_limit`."""
@@ -60,10 +72,15 @@ class GrepInput(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Grep(BuiltinTool[GrepInput]):
-    """Searches in files."""
+    """Searches in files. What `hides` names is left out, so that a rule for one file does not forbid the search."""
 
     name = "Grep"
     input = GrepInput
+    filtered = True
+
+    def __init__(self, hides: Hides = nothing_hidden) -> None:
+        super().__init__()
+        self._hides = hides
 
     def footprint(self, data: GrepInput) -> Footprint:
         """It reads."""
@@ -101,7 +118,9 @@ class Grep(BuiltinTool[GrepInput]):
         fits = matcher(wanted) if wanted and target == "./" else None
 
         def kept(path: str) -> bool:
-            return fits is None or fits(path)
+            if fits is not None and not fits(path):
+                return False
+            return target != "./" or not self._hides(os.path.join(base, path), os.path.join(folder, path))
 
         def shown(path: str) -> str:
             name = os.path.basename(place.name) if target != "./" else path
