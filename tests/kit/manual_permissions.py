@@ -49,7 +49,7 @@ def _query(call: str) -> Query:
         footprint, subjects = Footprint.READS, (DomainSubject(subject),)
     elif tool in ("TodoWrite", "AskUserQuestion", "ToolSearch"):
         footprint = Footprint.NOTHING
-    return Query(tool, {}, footprint, subjects)
+    return Query(tool, {}, footprint, subjects, filtered=tool in ("Grep", "Glob"))
 
 
 def _resolve(path: str, cwd: str) -> tuple[str, str]:
