@@ -353,7 +353,7 @@ class Executor:
                     result = await tool.run(call.data, context)
             else:
                 result = await tool.run(call.data, context)
-            results.require(result)
+            result = results.sealed(result)
         except anyio.get_cancelled_exc_class() as error:
             if is_cancelled():
                 raise
@@ -365,7 +365,7 @@ class Executor:
     def _crashed(self, tool: Tool, error: BaseException) -> Result:
         error = innermost(error)
         if isinstance(error, ToolError):
-            return Result(str(error) or "The tool failed without a word.", is_error=True)
+            return Result(wording.escape(str(error)) or "The tool failed without a word.", is_error=True)
         self._report_crash(tool, error)
         text = " ".join(str(error).split())[:1_000]
         return Result(wording.crashed(tool.name, f"{type(error).__name__}: {text}"), is_error=True)
@@ -388,7 +388,7 @@ class Executor:
             return
         gear = self._gear
         limit = gear.result_limit or (call.tool.result_limit if call.tool else results.SMALLEST)
-        content = results.fit(self._escape(content, error=error), limit, call.use.id, gear.spill)
+        content = results.fit(content, limit, call.use.id, gear.spill)
         call.result = ToolResult(call.use.id, content, error)
         call.slot.stage = Stage.DONE
         gear.transcript.call_finished(call.result, self._reply)
@@ -401,14 +401,6 @@ class Executor:
         self._place()
         self._check_done()
         self._advance()
-
-    @staticmethod
-    def _escape(content: Content, *, error: bool) -> Content:
-        if isinstance(content, str):
-            if error and content.startswith("<tool_use_error>"):
-                return content
-            return wording.escape(content) or "(no output)"
-        return tuple(Text(wording.escape(part.text)) if isinstance(part, Text) else part for part in content)
 
     def _place(self) -> None:
         """Give finished results their place in the conversation, as far as the order allows."""

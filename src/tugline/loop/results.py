@@ -59,14 +59,18 @@ def _fit_text(text: str, limit: int, name: str, spill: Spill) -> str:
     )
 
 
-def require(result: Any) -> None:
-    """Raise `TypeError` unless a tool returned what it promised: its code is the user's."""
+def sealed(result: Any) -> Result:
+    """The result of a tool, whose text cannot pass for the engine's. `TypeError` unless it is what tools promise: their
+    code is the user's."""
     if not isinstance(result, Result):
         raise TypeError(f"it returned {type(result).__name__} instead of a Result")
     content: Any = result.for_model
-    parts = content if isinstance(content, tuple) else (None,)
-    if not isinstance(content, str) and not all(isinstance(part, Text | Image | Document) for part in parts):
+    if isinstance(content, str):
+        return structs.replace(result, for_model=wording.escape(content) or "(no output)")
+    if not isinstance(content, tuple) or not all(isinstance(part, Text | Image | Document) for part in content):
         raise TypeError("its result for the model is neither text nor a tuple of blocks")
+    blocks = tuple(Text(wording.escape(part.text)) if isinstance(part, Text) else part for part in content)
+    return structs.replace(result, for_model=blocks)
 
 
 def sound(display: Display) -> Display:

@@ -1,8 +1,10 @@
 """The engine's own words to the model: one fixed wording per cause, in a tag that tool output cannot forge."""
 
+import re
 from collections.abc import Sequence
 
-_RESERVED = ("tool_use_error", "system-reminder", "teammate-message")
+_RESERVED = re.compile(r"<(?=[^\w<>]{0,8}(?:tool_use_error|system-reminder|teammate-message))", re.IGNORECASE)
+"""The beginning of a tag that is the engine's, also in a spelling that a model may take for it."""
 
 
 def sound(text: str) -> str:
@@ -16,13 +18,7 @@ def sound(text: str) -> str:
 
 def escape(text: str) -> str:
     """Tool output with the reserved tags made harmless, and no character that cannot be sent."""
-    text = sound(text)
-    if "<" not in text:
-        return text
-    for tag in _RESERVED:
-        if tag in text:
-            text = text.replace(f"<{tag}", f"&lt;{tag}").replace(f"</{tag}", f"&lt;/{tag}")
-    return text
+    return _RESERVED.sub("&lt;", sound(text))
 
 
 def engine_error(text: str) -> str:
