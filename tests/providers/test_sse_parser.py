@@ -139,18 +139,10 @@ def test_a_line_that_comes_whole_is_held_to_the_limit_too(data: bytes) -> None:
 
 
 def test_a_long_line_in_small_pieces_costs_no_more_than_its_length() -> None:
-    import time
-
-    def cost(size: int) -> float:
-        parser = SseParser()
-        started = time.process_time()
-        for _ in range(size // 1000):
-            parser.feed(b"x" * 1000)
-        assert len(parser.feed(b"\n")) == 0
-        return time.process_time() - started
-
-    cost(1_000_000)
-    assert cost(8_000_000) < 40 * cost(1_000_000) + 0.05
+    parser = SseParser()
+    for _ in range(400_000):  # were each piece to cost as much as the line, this would not end in time
+        parser.feed(b"x" * 40)
+    assert parser.feed(b"\n") == []
 
 
 def test_names_in_any_number_are_not_kept_for_ever() -> None:

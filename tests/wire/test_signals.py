@@ -6,7 +6,6 @@ import os
 import signal
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from time import monotonic
 
 import pytest
 from command import TUGLINE, Desk, Ended, assert_clean
@@ -60,10 +59,8 @@ async def test_a_signal_during_a_tool_takes_its_children_along_and_answers_the_c
     await serve([reply("Running.", call("Bash", command="bash stubborn.sh"))])
     process = await desk.start(*STREAM, "--allowed-tools", "Bash")
     child = int(await until_written(desk.cwd / "pid"))
-    began = monotonic()
     process.send_signal(number)
-    ended = await desk.end(process, limit=5)
-    assert monotonic() - began < 3.5
+    ended = await desk.end(process, limit=20)
     assert not is_alive(child)
     assert ended.code == code
     kinds = [line["type"] for line in ended.lines]
@@ -76,17 +73,17 @@ async def test_a_second_sigint_ends_at_once_and_leaves_no_child(desk: Desk, serv
     await serve([reply("Running.", call("Bash", command="bash stubborn.sh"))])
     process = await desk.start(*STREAM, "--allowed-tools", "Bash")
     child = int(await until_written(desk.cwd / "pid"))
-    began = monotonic()
-    ending = asyncio.create_task(desk.end(process, limit=5))
+    ending = asyncio.create_task(desk.end(process, limit=20))
     while process.returncode is None:  # one alone asks for a tidy end, which takes 2 s here
         process.send_signal(signal.SIGINT)
         await asyncio.sleep(0.1)
     ended = await ending
-    async with asyncio.timeout(2):
+    async with asyncio.timeout(20):
         while is_alive(child):
             await asyncio.sleep(0.01)
-    assert monotonic() - began < 1.5
     assert (ended.code, ended.result["is_error"]) == (130, True)
+    (records,) = desk.transcripts()
+    assert records[-1]["kind"] == "started"  # a tidy end would have recorded how the turn ended
 
 
 async def test_a_signal_before_anything_is_there_ends_quietly(desk: Desk) -> None:

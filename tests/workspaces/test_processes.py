@@ -7,7 +7,6 @@ import resource
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -131,10 +130,8 @@ async def test_what_cannot_be_started_is_a_clear_error(argv: list[str], cwd: str
 # -- what holds the pipe, what stays behind ------------------------------------------------------------------------
 
 
-async def test_a_background_child_that_holds_the_pipe_delays_by_half_a_second_and_is_ended(tmp_path: Path) -> None:
-    start = time.monotonic()
-    end, output = await shell("sleep 100 & echo $!", tmp_path)
-    assert time.monotonic() - start < 3
+async def test_a_background_child_that_holds_the_pipe_is_not_waited_for_and_is_ended(tmp_path: Path) -> None:
+    end, output = await shell("sleep 1000 & echo $!", tmp_path)
     assert end.status == 0
     assert not alive(int(output.head))
 
@@ -151,9 +148,7 @@ async def test_a_daemon_that_ignores_term_is_killed(tmp_path: Path) -> None:
         "setsid bash -c 'trap \"\" TERM; echo $$ > pid; while :; do sleep 0.05; done' >/dev/null 2>&1 & "
         "until [ -s pid ]; do sleep 0.01; done"
     )
-    start = time.monotonic()
     await shell(script, tmp_path)
-    assert 2 <= time.monotonic() - start < 5
     assert not alive(int((tmp_path / "pid").read_text()))
 
 
@@ -175,8 +170,6 @@ async def test_a_stopped_process_is_ended(tmp_path: Path) -> None:
     async with run_process(["bash", "-c", "kill -STOP $$"], cwd=str(tmp_path), env=ENV) as process:
         stat = Path(f"/proc/{process.pid}/stat")
         await until(lambda: stat.read_bytes().rpartition(b")")[2].split()[0] == b"T")
-        start = time.monotonic()
-    assert time.monotonic() - start < 1
     assert not alive(process.pid)
 
 
@@ -208,20 +201,17 @@ async def test_another_process_of_ours_is_left_alone(tmp_path: Path) -> None:
 
 
 async def test_a_timeout_ends_the_whole_group_and_keeps_the_output(tmp_path: Path) -> None:
-    start = time.monotonic()
-    end, output = await shell("echo begun; (echo $BASHPID > pid; sleep 100); sleep 100", tmp_path, timeout=0.3)
-    assert time.monotonic() - start < 2
+    end, output = await shell("echo begun; (echo $BASHPID > pid; sleep 1000); sleep 1000", tmp_path, timeout=0.3)
     assert end == ProcessEnd(status=-signal.SIGTERM, timed_out=True)
     assert output.head == "begun\n"
     assert not alive(int((tmp_path / "pid").read_text()))
 
 
-async def test_what_ignores_term_is_killed_two_seconds_after_its_timeout(tmp_path: Path) -> None:
-    start = time.monotonic()
-    end, output = await shell("trap 'echo no' TERM; echo $$; while :; do sleep 0.05; done", tmp_path, timeout=1.0)
-    assert time.monotonic() - start >= 3.0
+async def test_what_ignores_term_is_killed_after_it_had_time_to_tidy_up(tmp_path: Path) -> None:
+    script = "trap 'echo no; sleep 0.5; echo tidy' TERM; echo $$; while :; do sleep 0.05; done"
+    end, output = await shell(script, tmp_path, timeout=1.0)
     assert end == ProcessEnd(status=-signal.SIGKILL, timed_out=True)
-    assert "no" in output.head.splitlines()
+    assert output.head.splitlines()[-2:] == ["no", "tidy"]
     assert not alive(int(output.head.split()[0]))
 
 
@@ -251,11 +241,9 @@ async def test_cancellation_at_any_moment_leaves_nothing(delay: float, tmp_path:
     task = asyncio.create_task(run())
     await until(lambda: bool(pids))
     await anyio.sleep(delay)
-    start = time.monotonic()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert time.monotonic() - start < 1.5
     assert sessions_of(pids[0]) == []
     assert our_zombies() == []
     assert set(os.listdir("/proc/self/fd")) == before
@@ -309,15 +297,14 @@ async def test_a_task_that_is_cancelled_again_and_again_leaves_nothing_either(tm
 
 async def test_many_run_at_once(tmp_path: Path) -> None:
     results: dict[int, tuple[ProcessEnd, Output]] = {}
+    all_run = "until [ $(ls running.* | wc -l) = 30 ]; do sleep 0.02; done"
 
     async def run(n: int) -> None:
-        results[n] = await shell(f"sleep 0.2; echo {n}; exit {n}", tmp_path)
+        results[n] = await shell(f"touch running.{n}; {all_run}; echo {n}; exit {n}", tmp_path)
 
-    start = time.monotonic()
     async with anyio.create_task_group() as group:
         for n in range(30):
             group.start_soon(run, n)
-    assert time.monotonic() - start < 5
     assert {n: (end.status, output.head) for n, (end, output) in results.items()} == {
         n: (n, f"{n}\n") for n in range(30)
     }
@@ -414,11 +401,9 @@ async def test_a_flood_is_drained_in_little_memory_and_then_ended(tmp_path: Path
 async def test_other_work_goes_on_during_a_flood(tmp_path: Path) -> None:
     ticks = 0
     async with run_process(["yes"], cwd=str(tmp_path), env=ENV) as process:
-        start = time.monotonic()
         while process.output().size < 50_000_000:
             await anyio.lowlevel.checkpoint()
             ticks += 1
-        assert time.monotonic() - start < 10
     assert ticks > 100
 
 
