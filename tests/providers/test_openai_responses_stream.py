@@ -165,7 +165,9 @@ def test_a_stream_without_its_last_event_is_broken(count: int) -> None:
 
 
 BROKEN: dict[str, list[tuple[str, Any]]] = {
-    "two beginnings": [response_start(), response_start()],
+    "two replies": [response_start(), response_event("created", response={"id": "resp_2"})],
+    "two replies without names": [response_event("created", response={}), response_event("created", response={})],
+    "a reply told from its start": [response_start(), *response_text(0, "x"), response_start(), *response_text(0, "x")],
     "delta before its item": [response_start(), response_text(0, "x")[1]],
     "delta before the start": [response_text(0, "x")[1]],
     "delta after its item": [response_start(), *response_text(0, "x"), response_text(0, "x")[1]],
@@ -215,6 +217,12 @@ def test_odd_characters() -> None:
     ]
     events = [response_start(), text[0], *deltas, text[-1], response_end()]
     assert blocks(chunks_of(responses(), events)) == [Text("a\U0001f600\ufffd")]
+
+
+def test_a_beginning_that_is_told_again_is_the_same_reply() -> None:
+    opened, delta, *rest = response_text(0, "Hi")
+    events = [response_start(), opened, response_start(), response_event("in_progress"), delta, *rest, response_end()]
+    assert blocks(chunks_of(responses(), events)) == [Text("Hi")]
 
 
 def test_a_reply_that_was_not_streamed_gives_the_same_blocks() -> None:

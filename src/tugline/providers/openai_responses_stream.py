@@ -68,6 +68,7 @@ class ResponsesDecoder:
         self._items: dict[int, str] = {}
         self._by_id: dict[str, int] = {}
         self._refused = False
+        self._id: Any = None
 
     def feed(self, event: str, data: bytes) -> list[Chunk]:
         """One server-sent event."""
@@ -133,7 +134,9 @@ class ResponsesDecoder:
         if not isinstance(response, dict):
             response = {}
         if event in ("response.created", "response.in_progress", "response.queued"):
-            if event == "response.created" or not self._assembly.started:
+            # llama.cpp says it again for a first character that came in pieces
+            again = self._id is not None and response.get("id") == self._id
+            if not self._assembly.started or (event == "response.created" and not again):
                 self._begin(response)
         elif event == "response.reasoning_summary_part.added":
             key = self._index(value.get("output_index"), value.get("item_id")), "thinking"
@@ -155,7 +158,7 @@ class ResponsesDecoder:
             self._ending("incomplete" if cut else event.removeprefix("response."), response)
 
     def _begin(self, response: Mapping[str, Any]) -> None:
-        model = response.get("model")
+        self._id, model = response.get("id"), response.get("model")
         self._assembly.start(self._ids.fresh(response.get("id")), model if isinstance(model, str) else "")
 
     def _index(self, index: Any, item_id: Any) -> int:
