@@ -28,7 +28,7 @@ from tugline.protocol.errors import ConfigError, SessionError, UsageError
 from tugline.protocol.events import Origin, SessionStarted
 from tugline.protocol.ids import AgentId, SessionId
 from tugline.protocol.records import FORMAT, Opened
-from tugline.protocol.specs import AgentState, Mode, ModelCard
+from tugline.protocol.specs import AgentState, Mode, ModelCard, Surroundings
 from tugline.providers.catalog import Catalog
 from tugline.providers.endpoint import Auth, Endpoint
 from tugline.providers.fallback import Fallback
@@ -38,7 +38,7 @@ from tugline.providers.retry import NetworkSettings, Retry, Steps
 from tugline.providers.router import Router
 from tugline.rules.permission import Policy, denied_tools
 from tugline.rules.price import cost
-from tugline.rules.prompt import Surroundings, system_prompt
+from tugline.rules.prompt import system_prompt
 from tugline.rules.shell_footprint import is_read_only
 from tugline.runtime.bus import Bus
 from tugline.runtime.errands import Errands
@@ -202,6 +202,7 @@ async def _compose(options: Options, stack: AsyncExitStack) -> Session:
     tools = make_tools(options, core.config, questions, errands, core.environ, standing.hides)
     tools = without(tools, denied_tools(standing.policy, tools.names))
     gear = _gear(core, tools, Gate(standing, questions, core.voice), workspace, log)
+    core.ledger.note = gear.transcript.paid
     agent = Agent(
         _spec(core, options, tools, standing.mode, await look_around(workspace, core.config.cwd)),
         model=core.model,

@@ -10,7 +10,7 @@ from tugline.protocol.chunks import Chunk
 from tugline.protocol.ids import AgentId, CallId, MessageId
 from tugline.protocol.messages import Message
 from tugline.protocol.permissions import Inquiry, InquiryAnswer
-from tugline.protocol.records import AnyRecord
+from tugline.protocol.records import AnyRecord, Compacted, Folded, Trimmed
 from tugline.protocol.specs import (
     AgentState,
     Footprint,
@@ -276,17 +276,18 @@ class HookAfter(Struct, frozen=True, omit_defaults=True):
     stop: str | None = None
 
 
+Shrink = Compacted | Trimmed | Folded
+"""A way to show the model less of the history, as the record that says so."""
+
+
 class Compactor(Protocol):
-    """The seam before each step: what the model sees of the history. `force`: the provider said it is too long."""
+    """The seam before each step: what the model sees of the history."""
 
     async def before_step(
         self, messages: Sequence[Message], tokens: int, card: ModelCard, *, force: bool
-    ) -> "Shrunk | None": ...
+    ) -> Shrink | None:
+        """What is to be done next so that the history fits; asked again with what came of it, until `None`.
 
-
-class Shrunk(Struct, frozen=True, eq=False):
-    """A shorter history in place of the former one."""
-
-    messages: tuple[Message, ...]
-    tokens_before: int
-    tokens_after: int
+        `force`: the provider has said that it is too long. What is returned takes effect, and is recorded; the turn
+        adds where the agent stood."""
+        ...

@@ -9,7 +9,6 @@ from stage import OpenGate, Stage, assert_valid, results, texts
 
 from tugline.loop.agent import AgentSpec
 from tugline.loop.inbox import Letter
-from tugline.ports import Shrunk
 from tugline.protocol.blocks import Text, ToolUse
 from tugline.protocol.commands import PromptContent
 from tugline.protocol.events import (
@@ -24,6 +23,7 @@ from tugline.protocol.events import (
 )
 from tugline.protocol.ids import MessageId
 from tugline.protocol.messages import Assistant, Message, User
+from tugline.protocol.records import Compacted
 from tugline.protocol.specs import ModelCard
 from tugline.protocol.usage import Usage
 from tugline.providers.fallback import Fallback
@@ -257,7 +257,10 @@ class Halver:
         self.asked.append(force)
         if not force:
             return None
-        return Shrunk((User(MessageId("summary"), (Text("Summary."),), "loop"), messages[-1]), tokens, 1)
+        summary = User(MessageId("summary"), (Text("Summary."),), "summary")
+        return Compacted(
+            id=MessageId("boundary"), messages=(summary, messages[-1]), tokens_before=tokens, tokens_after=1
+        )
 
 
 async def test_a_prompt_too_long_is_compacted_once_and_tried_again() -> None:
@@ -265,7 +268,7 @@ async def test_a_prompt_too_long_is_compacted_once_and_tried_again() -> None:
     halver = Halver()
     stage = Stage(provider, compactor=halver)
     finished = await stage.run()
-    assert (finished.text, halver.asked) == ("fits", [False, True, False])
+    assert (finished.text, halver.asked) == ("fits", [False, True, False, False])
     assert [texts(m) for m in provider.requests[1].messages] == ["Summary.", "Go"]
 
 

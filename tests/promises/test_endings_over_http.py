@@ -12,12 +12,13 @@ from typing import Any, TypeVar
 import pytest
 
 import tugline
-from tugline.ports import HookAfter, HookVerdict, Shrunk
+from tugline.ports import HookAfter, HookVerdict, Shrink
 from tugline.protocol import events as said
 from tugline.protocol.codec import decode_record
 from tugline.protocol.commands import SetModel
+from tugline.protocol.ids import MessageId
 from tugline.protocol.messages import Message, User
-from tugline.protocol.records import Finished, Said, Started, TurnEnded, Voided
+from tugline.protocol.records import Compacted, Finished, Said, Started, TurnEnded, Voided
 from tugline.protocol.specs import ModelCard, Result
 from tugline.protocol.usage import Usage
 from tugline.rules import wording
@@ -417,9 +418,9 @@ async def test_a_prompt_that_is_too_long_is_compacted_once_and_tried_again(opene
 
         async def before_step(
             self, messages: Sequence[Message], tokens: int, card: ModelCard, *, force: bool
-        ) -> Shrunk | None:
+        ) -> Shrink | None:
             self.forced += force
-            return Shrunk((messages[-1],), tokens, tokens // 2) if force else None
+            return Compacted(id=MessageId(f"boundary-{self.forced}"), messages=(messages[-1],)) if force else None
 
     too_long = fail(400, "prompt is too long: 9 tokens > 8 maximum")
     async with opened(reply("One."), too_long, reply("Two."), fail(413), fail(413), reply("Fine.")) as play:

@@ -7,7 +7,7 @@ import time
 import anyio
 
 from tugline.ports import Workspace, WorkspaceError
-from tugline.rules.prompt import Surroundings
+from tugline.protocol.specs import Surroundings
 
 GIT_LIMIT = 2.0
 """Seconds that git may take; without an answer the prompt does without."""

@@ -2,14 +2,16 @@
 
 from collections.abc import Callable
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from tugline.loop.executor import Gear
 from tugline.loop.ledger import Ledger
 from tugline.ports import Compactor, Ids, Provider, StopHook
 from tugline.protocol.codec import encode
 from tugline.protocol.errors import Failure
+from tugline.protocol.records import Standing
 from tugline.protocol.specs import Effort, ModelCard, ModelRequest, Purpose, ToolSpec
+from tugline.rules.history import from_state
 
 
 class AgentSpec(Struct, frozen=True, kw_only=True):
@@ -61,6 +63,17 @@ class Agent:
         self._specs = specs
         fixed = sum(map(len, spec.system)) + len(encode([tool.input_schema for tool in specs(frozenset())]))
         gear.transcript.weigh_fixed(fixed)
+
+    def standing(self) -> Standing:
+        """Where it stands, for a reader who does not go back further."""
+        transcript = self.gear.transcript
+        return structs.replace(
+            from_state(self.gear.state.now),
+            title=transcript.title,
+            models=dict(self.ledger.models),
+            compactions=transcript.compactions,
+            queued=tuple(transcript.queued.values()),
+        )
 
     def card(self, model: str) -> ModelCard:
         """What is known of a model."""

@@ -434,6 +434,7 @@ class Executor:
                 changes.extend(call.changes)
         if changes and not self._discarded:
             self._gear.state.now = apply(self._gear.state.now, changes)
+            self._gear.transcript.state_changed(changes)
             for change in changes:
                 if isinstance(change, Reminder):
                     self._gear.inbox.put(Letter((Text(wording.reminder(change.text)),)))

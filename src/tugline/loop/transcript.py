@@ -3,15 +3,37 @@
 from collections import deque
 from collections.abc import Iterable, Sequence
 
+from msgspec import structs
+
 from tugline.ports import Clock, Log
 from tugline.protocol.blocks import Text, ToolResult, ToolUse
 from tugline.protocol.errors import SessionError
 from tugline.protocol.ids import CallId, MessageId
-from tugline.protocol.messages import Assistant, Message
-from tugline.protocol.records import AnyRecord, Finished, Said, Started, TurnEnded, Voided
-from tugline.protocol.usage import Usage
+from tugline.protocol.messages import Assistant, Message, User
+from tugline.protocol.records import (
+    AnyRecord,
+    Compacted,
+    FileChange,
+    FilesChanged,
+    Finished,
+    Folded,
+    Paid,
+    Queued,
+    Said,
+    Started,
+    StateChanged,
+    Stub,
+    Titled,
+    Trimmed,
+    TurnEnded,
+    Unfolded,
+    Voided,
+)
+from tugline.protocol.specs import Change, Purpose, Reminder
+from tugline.protocol.usage import Spend, Usage
 from tugline.rules import tokens
-from tugline.rules.tokens import Gauge
+from tugline.rules.history import History, with_fold, with_stubs
+from tugline.rules.tokens import Gauge, Weight
 
 
 class Transcript:
@@ -19,15 +41,30 @@ class Transcript:
 
     def __init__(self, log: Log, clock: Clock, history: Sequence[Message] = ()) -> None:
         self.messages: list[Message] = []
+        """What the model sees."""
+        self.epoch = 0
+        """Grows with each change of what stood there already; while it stays, messages are only added."""
+        self.head: MessageId | None = None
         self.gauge = Gauge()
         self.call_ids: set[CallId] = set()
+        self.queued: dict[MessageId, User] = {}
+        """What a person sent and no turn has taken up yet."""
+        self.title = ""
+        self.compactions = 0
         self.trouble = ""
         """Why something is not written yet; empty: all is."""
+        self._fixed = Weight()
         self._unsaved: deque[AnyRecord] = deque()
         self._log = log
         self._clock = clock
         for message in history:
             self._keep(message)
+            self.head = message.id
+
+    @property
+    def path(self) -> str:
+        """The file, if there is one."""
+        return self._log.path
 
     def _keep(self, message: Message) -> None:
         self.messages.append(message)
@@ -36,7 +73,7 @@ class Transcript:
             self.call_ids.update(block.id for block in message.content if isinstance(block, ToolUse))
 
     def _write(self, record: AnyRecord) -> None:
-        self._unsaved.append(record)
+        self._unsaved.append(structs.replace(record, time=self._clock.time()))
         try:
             self._save()
         except SessionError as error:
@@ -49,10 +86,13 @@ class Transcript:
             self._unsaved.popleft()
         self.trouble = ""
 
+    # -- messages
+
     def add(self, message: Message) -> None:
         """A message joins the conversation; it is written, and durable after the next `durable()`."""
-        parent = self.messages[-1].id if self.messages else None
-        self._write(Said(message=message, parent=MessageId(parent) if parent else None, time=self._clock.time()))
+        self._write(Said(message=message, parent=self.head))
+        self.head = message.id
+        self.queued.pop(message.id, None)
         self._keep(message)
 
     def add_reply(self, reply: Assistant) -> None:
@@ -61,33 +101,109 @@ class Transcript:
         if reply.usage != Usage():
             self.gauge = tokens.report(self.gauge, reply.usage)
 
+    def queue(self, message: User) -> None:
+        """Words that a person sends while a turn runs: kept, so that they are not lost if it never comes to them."""
+        self.queued[message.id] = message
+        self._write(Queued(message=message))
+
     def weigh_fixed(self, characters: int) -> None:
         """Count what stands in every request beside the messages (system prompt, tool schemas), once."""
-        self.gauge = tokens.add(self.gauge, tokens.Weight(characters))
+        self._fixed = Weight(self._fixed.characters + characters)
+        if not self.gauge.reported:  # what was reported has it in
+            self.gauge = tokens.add(self.gauge, Weight(characters))
+
+    # -- calls
 
     def call_started(self, call: CallId, tool: str, reply: str) -> None:
         """A call is about to run."""
-        self._write(Started(call=call, tool=tool, reply=reply, time=self._clock.time()))
+        self._write(Started(call=call, tool=tool, reply=reply))
 
     def call_finished(self, result: ToolResult, reply: str) -> None:
         """A call's result, before it has its place in a message."""
-        self._write(Finished(result=result, reply=reply, time=self._clock.time()))
+        self._write(Finished(result=result, reply=reply))
 
     def void(self, reply: str) -> None:
         """What was started for this reply does not count."""
-        self._write(Voided(reply=reply, time=self._clock.time()))
+        self._write(Voided(reply=reply))
 
-    def turn_ended(self, reason: str, steps: int, cost_usd: float) -> None:
+    def state_changed(self, changes: Iterable[Change]) -> None:
+        """The agent's state moved. Reminders are letters, and recorded as such."""
+        lasting = tuple(change for change in changes if not isinstance(change, Reminder))
+        if lasting:
+            self._write(StateChanged(changes=lasting, node=self.head))
+
+    def files_changed(self, files: Sequence[FileChange], calls: Sequence[CallId]) -> None:
+        """Calls, or something else, changed files."""
+        self._write(FilesChanged(files=tuple(files), calls=tuple(calls), node=self.head))
+
+    # -- turns
+
+    def paid(self, model: str, purpose: Purpose, usage: Usage, cost_usd: float, cache_miss: str = "") -> None:
+        """A request was answered and costs so much."""
+        self._write(Paid(model=model, purpose=purpose, usage=usage, cost_usd=cost_usd, cache_miss=cache_miss))
+
+    def turn_ended(self, reason: str, steps: int, cost_usd: float, models: dict[str, Spend]) -> None:
         """The turn came to rest."""
-        self._write(TurnEnded(reason=reason, steps=steps, cost_usd=cost_usd, time=self._clock.time()))
+        self._write(TurnEnded(reason=reason, steps=steps, cost_usd=cost_usd, title=self.title, models=models))
 
-    def replace(self, messages: Iterable[Message]) -> None:
-        """Go on with a shorter history (compaction); the record keeps the former one."""
-        gauge = self.gauge
+    def rename(self, record: Titled) -> None:
+        """The session has a name."""
+        self.title = record.title
+        self._write(record)
+
+    # -- what the model sees of it
+
+    def compact(self, boundary: Compacted) -> None:
+        """Go on behind a boundary, with its messages in place of all before. The record keeps what was."""
+        self._write(structs.replace(boundary, parent=self.head))
+        self.head = boundary.id
+        self.compactions += 1
+        self._show(boundary.messages)
+
+    def trim(self, stubs: Sequence[Stub], freed: int) -> None:
+        """Old results give way to a line each."""
+        self._write(Trimmed(stubs=tuple(stubs), freed=freed))
+        self._show(with_stubs(self.messages, stubs))
+
+    def fold(self, folded: Folded) -> None:
+        """A finished stretch is shown by its outcome."""
+        self._write(folded)
+        self._show(with_fold(self.messages, folded))
+
+    def unfold(self, fold: MessageId) -> None:
+        """The stretch is shown again from the next `restore` on."""
+        self._write(Unfolded(fold=fold))
+
+    def note(self, record: AnyRecord) -> None:
+        """Write a record that changes nothing here: `restore` follows, or the file is only told of it."""
+        self._write(record)
+
+    def _show(self, messages: Iterable[Message]) -> None:
+        """Other messages stand there now; their size is an estimate until the next report."""
+        shown = list(messages)
+        self.epoch += 1
         self.messages = []
-        self.gauge = Gauge(ratio=gauge.ratio)
-        for message in messages:
+        self.gauge = tokens.add(Gauge(ratio=self.gauge.ratio), self._fixed)
+        for message in shown:
             self._keep(message)
+
+    def restore(self, history: History) -> None:
+        """Go on with what the file says. What it lacks at the end (results of calls that a crash cut off) is added."""
+        mended = {message.id for message in history.mended}
+        self.epoch += 1
+        self.messages = []
+        self.gauge = tokens.add(Gauge(ratio=self.gauge.ratio), self._fixed)
+        self.head = history.head
+        self.title = history.standing.title
+        self.compactions = history.standing.compactions
+        self.queued = {message.id: message for message in history.standing.queued}
+        for index, message in enumerate(history.messages):
+            if message.id in mended:
+                self.add(message)
+                continue
+            self._keep(message)
+            if index >= history.stale and isinstance(message, Assistant) and message.usage != Usage():
+                self.gauge = tokens.report(self.gauge, message.usage)
 
     async def durable(self) -> None:
         """Until all that was added so far is on the disk; raises `SessionError` if it cannot be."""

@@ -9,8 +9,8 @@ from msgspec import Struct, structs
 
 from tugline.loop.agent import Agent, window_failure
 from tugline.loop.executor import innermost, is_cancelled
-from tugline.loop.ledger import difference
 from tugline.loop.step import Step
+from tugline.ports import Shrink
 from tugline.protocol.blocks import Text
 from tugline.protocol.errors import Failure, SessionError, TuglineError
 from tugline.protocol.events import (
@@ -26,11 +26,15 @@ from tugline.protocol.events import (
     UserAdded,
 )
 from tugline.protocol.messages import Source, User
+from tugline.protocol.records import Compacted, Folded, Trimmed
 from tugline.protocol.specs import ModelCard
 from tugline.protocol.usage import Spend, Usage
 from tugline.rules import tokens, wording
+from tugline.rules.price import difference
 from tugline.rules.turn import STOP_HOOK_LIMIT, Tally, after_reply, endings
 
+SHRINKS = 4
+"""How many ways of shrinking may be tried before one request."""
 SAVE_LIMIT = 5.0
 """Seconds that the last records of a turn may take to reach the disk."""
 
@@ -267,12 +271,25 @@ class Turn:
         compactor, transcript = self._agent.compactor, self._agent.gear.transcript
         if compactor is None:
             return False
-        size = transcript.gauge.tokens()
-        shrunk = await compactor.before_step(transcript.messages, size, card, force=force)
-        if shrunk is None:
-            return False
-        transcript.replace(shrunk.messages)
-        return True
+        shrunk = False
+        for _ in range(SHRINKS):
+            size = transcript.gauge.tokens()
+            shrink = await compactor.before_step(transcript.messages, size, card, force=force and not shrunk)
+            if shrink is None:
+                break
+            self._apply(shrink)
+            shrunk = True
+        return shrunk
+
+    def _apply(self, shrink: Shrink) -> None:
+        transcript = self._agent.gear.transcript
+        match shrink:
+            case Compacted():
+                transcript.compact(structs.replace(shrink, standing=self._agent.standing()))
+            case Trimmed(stubs=stubs, freed=freed):
+                transcript.trim(stubs, freed)
+            case Folded():
+                transcript.fold(shrink)
 
     def _raise_output(self, card: ModelCard) -> None:
         ceiling = max(card.output_ceiling, card.output_limit)
@@ -284,7 +301,7 @@ class Turn:
         reply = step.reply
         if reply is None or reply.usage == Usage():
             return
-        spend = self._agent.ledger.enter(step.card, reply.usage)
+        spend = self._agent.ledger.enter(step.card, reply.usage, self._agent.spec.purpose)
         self._agent.gear.voice.say(
             UsageReported,
             model=step.card.name,
@@ -339,7 +356,7 @@ class Turn:
     def _finish(self, ending: Ending) -> TurnFinished:
         agent = self._agent
         total = agent.ledger.total()
-        agent.gear.transcript.turn_ended(ending.reason, self._steps, total.cost_usd)
+        agent.gear.transcript.turn_ended(ending.reason, self._steps, total.cost_usd, dict(agent.ledger.models))
         if agent.gear.transcript.trouble not in ("", ending.message):
             agent.gear.voice.say(Notice, level="error", text=agent.gear.transcript.trouble)
         finished = TurnFinished(

@@ -8,7 +8,9 @@ from tugline.protocol.blocks import AssistantBlock, UserBlock
 from tugline.protocol.ids import MessageId
 from tugline.protocol.usage import Usage
 
-Source = Literal["person", "results", "letter", "loop"]
+Source = Literal["person", "results", "letter", "loop", "context", "summary"]
+"""Who says it: a person, the results of calls, a letter from beside, the loop itself, what stands in instruction files,
+a summary in place of an older part."""
 
 StopReason = str
 """`end_turn`, `tool_use`, `max_tokens`, `stop_sequence`, `refusal`, `pause_turn`, `context_exceeded`, or the

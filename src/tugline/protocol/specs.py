@@ -139,6 +139,17 @@ class AgentState(Struct, frozen=True):
     loaded_tools: frozenset[str] = frozenset()
 
 
+class Surroundings(Struct, frozen=True, kw_only=True):
+    """Where an agent works, as it was when the session began."""
+
+    cwd: str
+    platform: str
+    date: str
+    directories: tuple[str, ...] = ()
+    git_branch: str = ""
+    git_status: str = ""
+
+
 class Cwd(Struct, frozen=True, tag="cwd"):
     """The shell's working directory moved."""
 

@@ -2,9 +2,7 @@
 
 from collections.abc import Sequence
 
-from msgspec import Struct
-
-from tugline.protocol.specs import Mode
+from tugline.protocol.specs import Mode, Surroundings
 
 IDENTITY = """\
 You are an agent that works for an engineer in a terminal. You read code, search it, edit files and run commands with \
@@ -38,17 +36,6 @@ PLAN_MODE = """\
 # Plan mode
 Only reading is allowed now. Find out what you need, then present a plan: what would change where, in which order, how \
 it would be checked, and what is risky. Do not try to change anything."""
-
-
-class Surroundings(Struct, frozen=True, kw_only=True):
-    """Where an agent works, as it was when the session began."""
-
-    cwd: str
-    platform: str
-    date: str
-    directories: tuple[str, ...] = ()
-    git_branch: str = ""
-    git_status: str = ""
 
 
 def environment(around: Surroundings, model: str) -> str:

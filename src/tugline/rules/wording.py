@@ -46,6 +46,16 @@ def interrupted(tool: str, *, started: bool) -> str:
     return engine_error(f"The user interrupted before {tool} was run; it was not run.")
 
 
+def outcome_unknown(tool: str, *, started: bool) -> str:
+    """Of a call that has no result because the program ended."""
+    if started:
+        return engine_error(
+            f"{tool} was interrupted when the program ended: its outcome is unknown. Check what it did before you "
+            "repeat it."
+        )
+    return engine_error(f"The program ended before {tool} was run; it was not run.")
+
+
 def sibling_failed(tool: str) -> str:
     return engine_error(f"{tool} was cancelled because a command beside it in the same reply failed.")
 

@@ -36,19 +36,19 @@ class Errands:
         async with self._provider.stream(request) as batches:
             async for batch in batches:
                 for chunk in batch:
-                    ended = self._take(chunk, texts, model) or ended
+                    ended = self._take(chunk, texts, model, purpose) or ended
         if not ended:
             raise ProviderError(Failure("stream_broken", "The answer ended before it was whole."))
         return "".join(texts)
 
-    def _take(self, chunk: Chunk, texts: list[str], model: str) -> bool:
+    def _take(self, chunk: Chunk, texts: list[str], model: str, purpose: Purpose) -> bool:
         match chunk:
             case ReplyStarted() | AttemptFailed():
                 texts.clear()
             case BlockClosed(block=Text(text)):
                 texts.append(text)
             case ReplyEnded(usage=usage):
-                self._ledger.enter(self._provider.card(model), usage)
+                self._ledger.enter(self._provider.card(model), usage, purpose)
                 return True
             case _:
                 pass
