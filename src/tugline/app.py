@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec import Struct, structs
 
-from tugline.config.folders import make_private
+from tugline.config.folders import main_repository, make_private
 from tugline.config.load import Config, load
 from tugline.config.save import save_rules
 from tugline.config.settings import Endpoint as EndpointSettings
@@ -16,18 +16,19 @@ from tugline.context.surroundings import look_around
 from tugline.loop.agent import Agent, AgentSpec
 from tugline.loop.executor import Gear, StateCell
 from tugline.loop.gate import Gate
-from tugline.loop.inbox import Inbox
+from tugline.loop.inbox import Inbox, Letter
 from tugline.loop.ledger import Ledger
 from tugline.loop.transcript import Transcript
 from tugline.loop.voice import Voice
 from tugline.net.client import HttpClient, Timeouts, Tls
 from tugline.options import Options
 from tugline.ports import Provider, Tool, WorkspaceError
+from tugline.protocol.blocks import Text
 from tugline.protocol.codec import encode
 from tugline.protocol.errors import ConfigError, SessionError, UsageError
 from tugline.protocol.events import Origin, SessionStarted
 from tugline.protocol.ids import AgentId, SessionId
-from tugline.protocol.records import FORMAT, Opened
+from tugline.protocol.records import FORMAT, Opened, Resumed
 from tugline.protocol.specs import AgentState, Mode, ModelCard, Surroundings
 from tugline.providers.catalog import Catalog
 from tugline.providers.endpoint import Auth, Endpoint
@@ -36,18 +37,23 @@ from tugline.providers.limits import PROCESS_GATES
 from tugline.providers.record import Recording
 from tugline.providers.retry import NetworkSettings, Retry, Steps
 from tugline.providers.router import Router
+from tugline.rules import wording
+from tugline.rules.history import History
 from tugline.rules.permission import Policy, denied_tools
 from tugline.rules.price import cost
-from tugline.rules.prompt import system_prompt
+from tugline.rules.prompt import system_prompt, whats_new
 from tugline.rules.shell_footprint import is_read_only
 from tugline.runtime.bus import Bus
 from tugline.runtime.errands import Errands
 from tugline.runtime.mentions import Mentions
+from tugline.runtime.past import Past
 from tugline.runtime.questions import Questions
+from tugline.runtime.resuming import plain_content, resumed_state
 from tugline.runtime.session import Session
 from tugline.runtime.standing import Standing
 from tugline.runtime.system import RandomIds, SystemClock, new_uuid
-from tugline.stores.jsonl import JsonlLog
+from tugline.stores.opening import Opening, Shelf, Wanted, open_transcript
+from tugline.stores.sessions import ENDING, project_folder
 from tugline.stores.spill import FileSpill
 from tugline.tools.builtin.ask_user_question import AskUserQuestion
 from tugline.tools.builtin.bash import Bash
@@ -139,7 +145,7 @@ class _Core(Struct, frozen=True, eq=False):
     catalog: Catalog
     access: Access
     model: str
-    session: SessionId
+    opening: Opening
     bus: Bus
     ids: RandomIds
     clock: SystemClock
@@ -147,17 +153,22 @@ class _Core(Struct, frozen=True, eq=False):
     ledger: Ledger
 
     @property
-    def folder(self) -> str:
-        """Where the session's files are kept."""
-        return os.path.join(self.config.folders.sessions, _slug(self.config.project_root))
+    def session(self) -> SessionId:
+        """The session's id."""
+        return self.opening.session
+
+    @property
+    def history(self) -> History | None:
+        """The conversation so far, of a session that is gone on with."""
+        return self.opening.history
 
     @property
     def kept(self) -> str:
         """Where big results are kept."""
-        return os.path.join(self.folder, str(self.session))
+        return self.opening.log.path.removesuffix(ENDING)
 
 
-def _core(options: Options) -> _Core:
+def _core(options: Options, stack: AsyncExitStack) -> _Core:
     environ = os.environ if options.environ is None else options.environ
     config = load_config(options)
     config.require_sound()
@@ -166,29 +177,36 @@ def _core(options: Options) -> _Core:
         aliases=config.settings.model_aliases,
     )
     access = find_access(options, config, environ)
-    session = SessionId(options.session_id or new_uuid())
+    model = config.settings.model or access.default_model()
+    clock = SystemClock()
+    wanted = Wanted(
+        session=options.session_id,
+        resume=options.resume,
+        last=options.continue_session,
+        copy=options.fork_session,
+    )
+    opening = open_transcript(wanted, make_shelf(config), new_id=new_uuid, now=clock.time())
+    stack.push_async_callback(opening.log.aclose)
     bus, ids = Bus(), RandomIds()
     return _Core(
         config=config,
         environ=environ,
         catalog=catalog,
         access=access,
-        model=config.settings.model or access.default_model(),
-        session=session,
+        model=model,
+        opening=opening,
         bus=bus,
         ids=ids,
-        clock=SystemClock(),
-        voice=Voice(bus, Origin(session, AgentId("main"))),
+        clock=clock,
+        voice=Voice(bus, Origin(opening.session, AgentId("main"))),
         ledger=Ledger(cost),
     )
 
 
 async def _compose(options: Options, stack: AsyncExitStack) -> Session:
-    core = _core(options)
+    core = _core(options, stack)
     provider = _open_provider(core, options)
     stack.push_async_callback(provider.aclose)
-    log = _open_log(core)
-    stack.push_async_callback(log.aclose)
     workspace = make_workspace(core.config, core.environ, core.kept)
     standing = make_standing(core.config, workspace, core.kept)
     questions = Questions(core.voice, core.ids, attended=options.attended)
@@ -201,10 +219,11 @@ async def _compose(options: Options, stack: AsyncExitStack) -> Session:
     )
     tools = make_tools(options, core.config, questions, errands, core.environ, standing.hides)
     tools = without(tools, denied_tools(standing.policy, tools.names))
-    gear = _gear(core, tools, Gate(standing, questions, core.voice), workspace, log)
+    gear = _gear(core, tools, Gate(standing, questions, core.voice), workspace)
     core.ledger.note = gear.transcript.paid
+    around = _enter(core, gear, await look_around(workspace, core.config.cwd))
     agent = Agent(
-        _spec(core, options, tools, standing.mode, await look_around(workspace, core.config.cwd)),
+        _spec(core, options, tools, standing.mode, around),
         model=core.model,
         provider=provider,
         gear=gear,
@@ -213,14 +232,19 @@ async def _compose(options: Options, stack: AsyncExitStack) -> Session:
         ledger=core.ledger,
         resolve=lambda name, tokens: resolve_model(core.catalog, name, standing.mode, tokens),
     )
+    if core.history is not None:
+        core.ledger.restore(core.history.standing.models)
+        gear.transcript.restore(core.history)
     return Session(
         agent,
         core.bus,
         questions,
-        started=lambda: _started(core, tools, standing.mode, log),
+        started=lambda: _started(core, tools, standing.mode),
         set_mode=standing.set_mode,
-        notices=_notices(core.config, standing),
+        notices=(*core.opening.notices, *_notices(core.config, standing)),
         mentions=Mentions(gear, Read(), standing),
+        past=Past(gear, core.opening.log, core.config.cwd),
+        title=options.title or "",
         resources=stack.pop_all(),
     )
 
@@ -237,33 +261,50 @@ def _open_provider(core: _Core, options: Options) -> Provider:
     return Recording(provider, options.record) if options.record else provider
 
 
-def _open_log(core: _Core) -> JsonlLog:
-    log = JsonlLog(os.path.join(_private(core.folder), f"{core.session}.jsonl"))
-    log.append(
-        Opened(
-            format=FORMAT,
-            session=core.session,
-            agent=AgentId("main"),
-            cwd=core.config.cwd,
-            version=__version__,
-            time=core.clock.time(),
+def make_shelf(config: Config) -> Shelf:
+    """Where the sessions of the project are. A work tree of a repository counts as that repository."""
+    project = main_repository(config.project_root)
+    return Shelf(config.folders.sessions, project, _private(project_folder(config.folders.sessions, project)))
+
+
+def _enter(core: _Core, gear: Gear, now: Surroundings) -> Surroundings:
+    """Write down that the session begins, or goes on; what the system prompt says of the place.
+
+    A session that goes on keeps what was said at its beginning, so that its requests begin with the same bytes; what is
+    different now is told with the next prompt.
+    """
+    cwd, history = core.config.cwd, core.history
+    if history is None:
+        opened = Opened(
+            format=FORMAT, session=core.session, agent=AgentId("main"), cwd=cwd, version=__version__, around=now
         )
-    )
-    return log
+        gear.transcript.note(opened)
+        return now
+    kept = history.around if history.around is not None and history.around.cwd == now.cwd else None
+    gear.transcript.note(Resumed(cwd=cwd, version=__version__, around=now if kept is None else None))
+    words = whats_new(kept, now) if kept is not None else ""
+    if words:
+        gear.inbox.put(Letter((Text(wording.reminder(words)),), hidden=True))
+    for message in history.standing.queued:
+        gear.inbox.put(Letter(plain_content(message), id=message.id))
+    return kept or now
 
 
-def _gear(core: _Core, tools: Toolset, gate: Gate, workspace: LocalWorkspace, log: JsonlLog) -> Gear:
+def _gear(core: _Core, tools: Toolset, gate: Gate, workspace: LocalWorkspace) -> Gear:
     settings = core.config.settings
+    state = AgentState(core.config.cwd)
+    if core.history is not None:
+        state = resumed_state(core.history, workspace.roots, core.config.cwd)
     return Gear(
         tools=tools,
         gate=gate,
         workspace=workspace,
-        transcript=Transcript(log, core.clock),
+        transcript=Transcript(core.opening.log, core.clock),
         spill=FileSpill(core.kept),
         voice=core.voice,
         clock=core.clock,
         inbox=Inbox(),
-        state=StateCell(AgentState(core.config.cwd)),
+        state=StateCell(state),
         agent=AgentId("main"),
         limit=settings.limits.parallel_calls,
         result_limit=None if settings.tools.result_limit == RESULT_LIMIT else settings.tools.result_limit,
@@ -289,7 +330,7 @@ def _spec(core: _Core, options: Options, tools: Toolset, mode: Mode, around: Sur
     )
 
 
-def _started(core: _Core, tools: Toolset, mode: Mode, log: JsonlLog) -> SessionStarted:
+def _started(core: _Core, tools: Toolset, mode: Mode) -> SessionStarted:
     return SessionStarted(
         seq=core.bus.number(),
         origin=core.voice.origin,
@@ -298,7 +339,8 @@ def _started(core: _Core, tools: Toolset, mode: Mode, log: JsonlLog) -> SessionS
         mode=mode,
         tools=tuple(spec.name for spec in tools.specs()),
         key_source=core.access.key_source,
-        transcript=log.path,
+        transcript=core.opening.log.path,
+        resumed=core.history is not None,
     )
 
 
@@ -533,7 +575,3 @@ def _private(folder: str) -> str:
             f"The session cannot be recorded in {folder}: {error.strerror}. "
             "Make the folder writable, or set TUGLINE_HOME to another one."
         ) from error
-
-
-def _slug(path: str) -> str:
-    return "".join(letter if letter.isalnum() else "-" for letter in path)[-150:]

@@ -17,7 +17,11 @@ _SESSION_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 _LISTS = (
     "add_dirs", "tools", "builtin_tools", "allowed_tools", "disallowed_tools", "setting_sources",
 )  # fmt: skip
-_TEXTS = ("model", "fallback_model", "base_url", "api_key", "system_prompt", "append_system_prompt", "session_id")
+_TEXTS = (
+    "model", "fallback_model", "base_url", "api_key", "system_prompt", "append_system_prompt", "session_id", "resume",
+    "title",
+)  # fmt: skip
+_SWITCHES = ("trust", "attended", "debug", "continue_session", "fork_session")
 _PATHS = ("cwd", "record")
 
 
@@ -25,6 +29,8 @@ class Options(Struct, frozen=True, kw_only=True):
     """What a session is made of, where it differs from the settings. `None` means: as the settings say.
 
     `tools` are further tools of the caller's; `builtin_tools` chooses among the built-in ones (`None`: all).
+    `resume` goes on with a session: its id, the beginning of it, or words of its title or first prompt;
+    `continue_session` with the one of this project that was used last; `fork_session` with a copy. `title` is its name.
     `settings` is a settings file's path, or settings themselves. `setting_sources` names which settings files count
     (`user`, `project`, `local`; `None`: all that the folder's trust allows). `record` is a file that the session's
     replies are saved to as a script. `environ` stands in for the process's environment. `debug` is the command's.
@@ -53,6 +59,10 @@ class Options(Struct, frozen=True, kw_only=True):
     trust: bool = False
     attended: bool = False
     session_id: str | None = None
+    resume: str | None = None
+    continue_session: bool = False
+    fork_session: bool = False
+    title: str | None = None
     record: str | None = None
     debug: bool = False
     environ: Mapping[str, str] | None = None
@@ -60,7 +70,19 @@ class Options(Struct, frozen=True, kw_only=True):
 
 def make_options(given: Mapping[str, Any]) -> Options:
     """`Options` from keywords; `UsageError` names what is wrong, and the nearest right word for an unknown one."""
-    return structs.replace(Options(), **{name: _checked(name, value) for name, value in given.items()})
+    options = structs.replace(Options(), **{name: _checked(name, value) for name, value in given.items()})
+    _check_together(options)
+    return options
+
+
+def _check_together(options: Options) -> None:
+    resumes = options.resume is not None or options.continue_session
+    if options.resume is not None and options.continue_session:
+        raise UsageError("resume and continue_session cannot both be given.")
+    if options.fork_session and not resumes:
+        raise UsageError("fork_session needs resume or continue_session.")
+    if resumes and options.session_id is not None and not options.fork_session:
+        raise UsageError("A session that is resumed keeps its id; a new id needs fork_session.")
 
 
 def _checked(name: str, value: Any) -> Any:
@@ -76,6 +98,8 @@ def _checked(name: str, value: Any) -> Any:
         if not isinstance(value, str | os.PathLike):
             raise _wrong(name, "a path", value)
         return os.fspath(value)
+    if name in _SWITCHES and not isinstance(value, bool):
+        raise _wrong(name, "true or false", value)
     if name in _TEXTS and not isinstance(value, str):
         raise _wrong(name, "text", value)
     if name == "permission_mode":

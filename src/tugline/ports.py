@@ -198,6 +198,10 @@ class Log(Protocol):
         """Write the line now (it survives the process); raises `SessionError` if it cannot be written."""
         ...
 
+    def read(self, *, whole: bool = False) -> Sequence[AnyRecord]:
+        """What is in it, in order: the first record and those from the last boundary on, or all."""
+        ...
+
     async def durable(self) -> None:
         """Until all that was appended so far is on the disk."""
         ...

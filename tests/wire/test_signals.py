@@ -101,7 +101,9 @@ async def test_kill_9_leaves_a_transcript_that_can_be_read(desk: Desk, serve: Se
     ended = await desk.end(process)
     assert ended.code == -signal.SIGKILL
     (records,) = desk.transcripts()
-    assert [record["kind"] for record in records] == ["opened", "said", "said", "started", "finished", "said"]
+    assert [record["kind"] for record in records] == [
+        "opened", "said", "said", "paid", "started", "finished", "said",
+    ]  # fmt: skip
 
 
 async def test_a_reader_who_goes_away_ends_the_run_quietly(desk: Desk, serve: Serve) -> None:

@@ -45,6 +45,10 @@ class Arguments(Struct, frozen=True, kw_only=True):
     settings: str | None = None
     setting_sources: tuple[str, ...] | None = None
     session_id: str | None = None
+    continue_session: bool = False
+    resume: str | None = None
+    fork_session: bool = False
+    name: str | None = None
     trust: bool = False
     bare: bool = False
     debug: bool = False
@@ -105,6 +109,12 @@ class _Words:
             if equals:
                 raise UsageError(f"{name} takes no value.")
             self.values[flag.field] = True
+            return
+        if not equals and flag.kind == "maybe":
+            more = self._at < len(self._argv) and not _is_flag(self._argv[self._at])
+            value = self._argv[self._at] if more else ""
+            self._at += more
+            self.values[flag.field] = as_text(value)
             return
         if not equals:
             if self._at >= len(self._argv) or _is_flag(self._argv[self._at]):
@@ -236,6 +246,13 @@ def _check_together(values: dict[str, Any]) -> None:
             raise UsageError(f"--dangerously-skip-permissions and --permission-mode {mode} contradict each other.")
     if values.get("partial") and values.get("output_format", "text") != "stream-json":
         raise UsageError("--include-partial-messages needs --output-format stream-json.")
+    if "resume" in values and values.get("continue_session"):
+        raise UsageError("--resume and --continue cannot both be given.")
+    resumes = "resume" in values or values.get("continue_session", False)
+    if values.get("fork_session") and not resumes:
+        raise UsageError("--fork-session needs --resume or --continue.")
+    if resumes and "session_id" in values and not values.get("fork_session"):
+        raise UsageError("--session-id with --resume or --continue needs --fork-session: a session keeps its id.")
     if "record" in values and "replay" in values:
         raise UsageError("--record and --replay cannot both be given.")
 

@@ -2,7 +2,7 @@
 
 from typing import Literal, NamedTuple
 
-Kind = Literal["switch", "text", "words", "folders", "whole", "money", "choice", "sources", "uuid"]
+Kind = Literal["switch", "text", "words", "folders", "whole", "money", "choice", "sources", "uuid", "maybe"]
 
 
 class Flag(NamedTuple):
@@ -44,7 +44,11 @@ FLAGS = (
     Flag(("--append-system-prompt-file",), "append_system_prompt_file", placeholder="FILE"),
     Flag(("--settings",), "settings", placeholder="FILE|JSON"),
     Flag(("--setting-sources",), "setting_sources", "sources", SOURCES, empty=True, placeholder="SOURCES"),
+    Flag(("--continue", "-c"), "continue_session", "switch"),
+    Flag(("--resume", "-r"), "resume", "maybe", placeholder="ID|WORDS"),
+    Flag(("--fork-session",), "fork_session", "switch"),
     Flag(("--session-id",), "session_id", "uuid", placeholder="UUID"),
+    Flag(("--name", "-n"), "name", placeholder="NAME"),
     Flag(("--trust",), "trust", "switch"),
     Flag(("--bare",), "bare", "switch"),
     Flag(("--debug",), "debug", "switch"),
@@ -57,9 +61,9 @@ FLAGS = (
 BY_NAME = {name: flag for flag in FLAGS for name in flag.names}
 
 LATER_FLAGS = (
-    "-c", "--continue", "-r", "--resume", "--fork-session", "--resume-session-at", "--resume-drops-turn",
+    "--resume-session-at", "--resume-drops-turn",
     "--replay-user-messages", "--permission-prompt-tool", "--mcp-config", "--strict-mcp-config", "--agents",
-    "--agent", "--json-schema", "--plugin-dir", "-w", "--worktree", "-n", "--name", "--plain", "--task-budget",
+    "--agent", "--json-schema", "--plugin-dir", "-w", "--worktree", "--plain", "--task-budget",
     "--thinking", "--thinking-display", "--betas", "--include-hook-events", "--session-mirror", "--debug-to-stderr",
     "--detach",
 )  # fmt: skip

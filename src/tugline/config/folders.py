@@ -88,3 +88,21 @@ def find_project_root(cwd: str, home: str) -> str:
         if above == at:
             return cwd
         at = above
+
+
+def main_repository(root: str) -> str:
+    """The repository that the folder is a work tree of; the folder itself where it is none, or only claims to be: the
+    repository must know of it too."""
+    try:
+        with open(os.path.join(root, ".git"), encoding="utf-8") as file:
+            line = file.read(4_096)
+        if not line.startswith("gitdir: "):
+            return root
+        entry = os.path.realpath(os.path.join(root, line.removeprefix("gitdir: ").strip()))
+        with open(os.path.join(entry, "gitdir"), encoding="utf-8") as file:
+            back = os.path.realpath(os.path.join(entry, file.read(4_096).strip()))
+    except (OSError, ValueError):
+        return root
+    git = os.path.dirname(os.path.dirname(entry))
+    known = os.path.basename(os.path.dirname(entry)) == "worktrees" and os.path.basename(git) == ".git"
+    return os.path.dirname(git) if known and back == os.path.join(os.path.realpath(root), ".git") else root

@@ -5,6 +5,7 @@ from collections import deque
 from msgspec import Struct
 
 from tugline.protocol.commands import PromptContent
+from tugline.protocol.ids import MessageId
 
 
 class Letter(Struct, frozen=True):
@@ -12,6 +13,8 @@ class Letter(Struct, frozen=True):
 
     content: PromptContent
     hidden: bool = False
+    id: MessageId | None = None
+    """Of the message that it becomes, where somebody knows it already."""
 
 
 class Inbox:

@@ -1,6 +1,6 @@
 """What an agent's requests cost: usage and money, per model and in all."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from tugline.protocol.specs import ModelCard, Purpose
 from tugline.protocol.usage import Spend, Usage
@@ -24,6 +24,13 @@ class Ledger:
         self._parent = parent
         self.note = note
         self.models: dict[str, Spend] = {}
+        self.brought = 0.0
+        """What the session had cost before this process went on with it."""
+
+    def restore(self, models: Mapping[str, Spend]) -> None:
+        """Go on from these sums."""
+        self.models = dict(models)
+        self.brought = self.total().cost_usd
 
     def enter(self, card: ModelCard, usage: Usage, purpose: Purpose) -> Spend:
         """Book one request; returns what it cost."""

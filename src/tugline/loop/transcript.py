@@ -28,6 +28,7 @@ from tugline.protocol.records import (
     TurnEnded,
     Unfolded,
     Voided,
+    Withdrawn,
 )
 from tugline.protocol.specs import Change, Purpose, Reminder
 from tugline.protocol.usage import Spend, Usage
@@ -105,6 +106,11 @@ class Transcript:
         """Words that a person sends while a turn runs: kept, so that they are not lost if it never comes to them."""
         self.queued[message.id] = message
         self._write(Queued(message=message))
+
+    def withdraw(self, message: MessageId) -> None:
+        """Queued words are taken back."""
+        if self.queued.pop(message, None) is not None:
+            self._write(Withdrawn(message=message))
 
     def weigh_fixed(self, characters: int) -> None:
         """Count what stands in every request beside the messages (system prompt, tool schemas), once."""

@@ -243,7 +243,7 @@ class Turn:
         tally = Tally(
             hook_stop=executor is not None and executor.stop is not None and not executor.stopped_by_denial,
             denied_stop=executor is not None and executor.stop is not None and executor.stopped_by_denial,
-            cost_usd=agent.ledger.total().cost_usd,
+            cost_usd=agent.ledger.total().cost_usd - agent.ledger.brought,
             max_cost_usd=spec.max_cost_usd,
             steps=self._steps,
             max_steps=spec.max_steps,
@@ -263,7 +263,7 @@ class Turn:
 
     def _deliver_letters(self) -> None:
         for letter in self._agent.gear.inbox.drain():
-            message = User(self._agent.ids.message(), letter.content, "letter", letter.hidden)
+            message = User(letter.id or self._agent.ids.message(), letter.content, "letter", letter.hidden)
             self._agent.gear.transcript.add(message)
             self._agent.gear.voice.say(UserAdded, message=message)
 

@@ -46,4 +46,20 @@ class SetModel(Struct, frozen=True, tag_field="type", tag="set_model"):
     model: str
 
 
-Command = Prompt | Steer | Interrupt | Reply | SetMode | SetModel
+class Rename(Struct, frozen=True, tag_field="type", tag="rename"):
+    """Give the session a name."""
+
+    title: str
+
+
+class Rewind(Struct, frozen=True, tag_field="type", tag="rewind"):
+    """Go on from before the person's words with that id, once no turn runs."""
+
+    prompt: MessageId
+
+
+class Clear(Struct, frozen=True, tag_field="type", tag="clear"):
+    """Begin the conversation anew, once no turn runs."""
+
+
+Command = Prompt | Steer | Interrupt | Reply | SetMode | SetModel | Rename | Rewind | Clear

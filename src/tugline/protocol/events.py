@@ -52,7 +52,7 @@ class Event(Struct, frozen=True, tag_field="type", omit_defaults=True):
 
 
 class SessionStarted(Event, frozen=True, tag="session_started"):
-    """The session is open: what it works with."""
+    """The session is open: what it works with. `resumed`: the conversation goes on where it was."""
 
     cwd: str
     model: str
@@ -60,6 +60,7 @@ class SessionStarted(Event, frozen=True, tag="session_started"):
     tools: tuple[str, ...]
     key_source: str = "none"
     transcript: str = ""
+    resumed: bool = False
 
 
 class TurnStarted(Event, frozen=True, tag="turn_started"):
@@ -232,6 +233,27 @@ class ModeChanged(Event, frozen=True, tag="mode_changed"):
     mode: Mode
 
 
+class SessionRenamed(Event, frozen=True, tag="session_renamed"):
+    """The session has that name now."""
+
+    title: str
+
+
+class CommandAnswered(Event, frozen=True, tag="command_answered"):
+    """A slash command was answered without the model; `text` is Markdown for the person."""
+
+    prompt: MessageId
+    name: str
+    text: str
+
+
+class ConversationRewound(Event, frozen=True, tag="conversation_rewound"):
+    """The conversation goes on from before the person's words `prompt`; all that came after is out of it."""
+
+    prompt: MessageId | None
+    text: str
+
+
 class UsageReported(Event, frozen=True, tag="usage_reported"):
     """What a request cost, and the session's sum so far."""
 
@@ -311,6 +333,9 @@ AnyEvent = (
     | QuestionClosed
     | PermissionDecided
     | ModeChanged
+    | SessionRenamed
+    | CommandAnswered
+    | ConversationRewound
     | UsageReported
     | LimitReached
     | Notice

@@ -65,6 +65,12 @@ class Queued(Record, frozen=True, tag="queued"):
     message: User
 
 
+class Withdrawn(Record, frozen=True, tag="withdrawn"):
+    """Queued words that were taken back before they were said."""
+
+    message: MessageId
+
+
 class Started(Record, frozen=True, tag="started"):
     """A call is about to run. A start without a result means: outcome unknown."""
 
@@ -220,6 +226,7 @@ AnyRecord = (
     | Forked
     | Said
     | Queued
+    | Withdrawn
     | Started
     | Finished
     | Voided

@@ -16,7 +16,6 @@ from tugline.protocol.records import (
     Compacted,
     Finished,
     Folded,
-    Forked,
     Opened,
     Paid,
     Queued,
@@ -33,6 +32,7 @@ from tugline.protocol.records import (
     Uncompacted,
     Unfolded,
     Voided,
+    Withdrawn,
 )
 from tugline.protocol.specs import AgentState, Surroundings
 from tugline.protocol.usage import Spend
@@ -55,7 +55,6 @@ class History(Struct, frozen=True, kw_only=True):
     head: MessageId | None = None
     standing: Standing
     around: Surroundings | None = None
-    session: str = ""
     cwd: str = ""
 
 
@@ -155,8 +154,9 @@ class Tree:
         return self._before.get(identity)
 
 
-def fold(records: Sequence[AnyRecord], *, first: Opened | None = None) -> History:
-    """The conversation of these records, which begin with the file or with a boundary. `first`: the file's first."""
+def fold(records: Sequence[AnyRecord]) -> History:
+    """The conversation of these records, in the order of their file: all of them, or the first and those from a
+    boundary on."""
     tree = Tree(records)
     chain = tree.chain(tree.head)
     views = _Views(records)
@@ -164,7 +164,7 @@ def fold(records: Sequence[AnyRecord], *, first: Opened | None = None) -> Histor
     messages.extend(node.message for node in chain.nodes)
     stale = _stale(records, chain) if chain.nodes else len(messages)
     seen, mended = _whole(messages, _Outcomes(records))
-    opened = next((record for record in records if isinstance(record, Opened)), first)
+    opened = next((record for record in records if isinstance(record, Opened)), None)
     shown, shrunk = views.apply(seen)
     return History(
         messages=tuple(shown),
@@ -173,7 +173,6 @@ def fold(records: Sequence[AnyRecord], *, first: Opened | None = None) -> Histor
         head=tree.head,
         standing=_standing(records, chain, opened),
         around=_around(records, opened),
-        session=_session(records, opened),
         cwd=opened.cwd if opened is not None else "",
     )
 
@@ -212,6 +211,8 @@ def _standing(records: Sequence[AnyRecord], chain: _Chain, opened: Opened | None
                 queued[message.id] = message
             case Said(message=message):
                 queued.pop(message.id, None)
+            case Withdrawn(message=identity):
+                queued.pop(identity, None)
             case _:
                 pass
     return structs.replace(
@@ -238,11 +239,25 @@ def _around(records: Sequence[AnyRecord], opened: Opened | None) -> Surroundings
     return opened.around if opened is not None else None
 
 
-def _session(records: Sequence[AnyRecord], opened: Opened | None) -> str:
-    for record in reversed(records):
-        if isinstance(record, Forked):
-            return record.session
-    return opened.session if opened is not None else ""
+class Spoken(Struct, frozen=True):
+    """Something that a person said, and the node before it: what a rewind goes back to."""
+
+    id: MessageId
+    before: MessageId | None
+    text: str
+    time: float
+
+
+def spoken(records: Sequence[AnyRecord]) -> tuple[Spoken, ...]:
+    """All that the person said on the way to the head, through all boundaries, oldest first. Takes all records."""
+    tree = Tree(records)
+    found = []
+    for node in tree.chain(tree.head, through=True).nodes:
+        message = node.message
+        if isinstance(message, User) and message.source == "person":
+            text = "\n".join(block.text for block in message.content if isinstance(block, Text))
+            found.append(Spoken(message.id, node.parent, text, node.time))
+    return tuple(found)
 
 
 class _Outcomes:

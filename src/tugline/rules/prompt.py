@@ -60,6 +60,22 @@ def environment(around: Surroundings, model: str) -> str:
     return "\n".join(lines)
 
 
+def whats_new(before: Surroundings, now: Surroundings) -> str:
+    """What is different at a place since the prompt was written; empty if nothing is."""
+    lines = []
+    if now.date != before.date:
+        lines.append(f"It is {now.date} now.")
+    if now.directories != before.directories:
+        lines.append(f"Further directories: {', '.join(now.directories) or 'none'}.")
+    if now.platform != before.platform:
+        lines.append(f"Platform: {now.platform}.")
+    if now.git_branch != before.git_branch:
+        lines.append(f"Git branch: {now.git_branch or 'not a git repository any more'}.")
+    if now.git_status != before.git_status and now.git_branch:
+        lines.append(f"Git status:\n{now.git_status}")
+    return "\n".join(["The session was left and is gone on with.", *lines]) if lines else ""
+
+
 def system_prompt(
     *,
     around: Surroundings,

@@ -1,7 +1,8 @@
 """A session: commands in, events out, one turn at a time."""
 
+import traceback
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import Any, Self, get_args
@@ -14,17 +15,46 @@ from tugline.loop.agent import Agent
 from tugline.loop.inbox import Letter
 from tugline.loop.turn import SAVE_LIMIT, Turn
 from tugline.protocol.blocks import Document, Image, Text
-from tugline.protocol.commands import Command, Interrupt, Prompt, PromptContent, Reply, SetMode, SetModel, Steer
-from tugline.protocol.errors import SessionError, UsageError
-from tugline.protocol.events import ModeChanged, ModelChanged, Notice, SessionStarted, TurnFinished
+from tugline.protocol.commands import (
+    Clear,
+    Command,
+    Interrupt,
+    Prompt,
+    PromptContent,
+    Rename,
+    Reply,
+    Rewind,
+    SetMode,
+    SetModel,
+    Steer,
+)
+from tugline.protocol.errors import SessionError, TuglineError, UsageError
+from tugline.protocol.events import (
+    CommandAnswered,
+    Crashed,
+    EndReason,
+    ModeChanged,
+    ModelChanged,
+    Notice,
+    SessionRenamed,
+    SessionStarted,
+    TurnFinished,
+)
 from tugline.protocol.ids import MessageId
 from tugline.protocol.messages import User
+from tugline.protocol.records import Titled
 from tugline.protocol.specs import Mode
+from tugline.protocol.usage import Spend
 from tugline.rules import wording
+from tugline.rules.history import Spoken
 from tugline.runtime.attendant import Attendant, InquiryCallback, PermissionCallback
 from tugline.runtime.bus import Bus, Subscription
+from tugline.runtime.interlude import Interlude, Outcome
 from tugline.runtime.mentions import Mentions
+from tugline.runtime.past import Past
 from tugline.runtime.questions import Questions
+from tugline.runtime.session_commands import session_commands
+from tugline.runtime.slash import SlashCommand, SlashCommands
 
 
 class Session:
@@ -40,6 +70,8 @@ class Session:
         set_mode: Callable[[Mode], None],
         notices: Sequence[str] = (),
         mentions: Mentions | None = None,
+        past: Past,
+        title: str = "",
         resources: AsyncExitStack,
     ) -> None:
         self.agent = agent
@@ -50,15 +82,19 @@ class Session:
         self._mentions = mentions
         self.notices = tuple(notices)
         """What the person should know at the start."""
+        self.past = past
+        self._title = title
+        self.commands = SlashCommands(session_commands(self))
+        """What prompts that begin with `/` call."""
         self._resources = resources
-        self._prompts: deque[User] = deque()
+        self._waiting: deque[User | Interlude[Any]] = deque()
         self._awaited: dict[MessageId, list[anyio.Event]] = {}
         self._endings: dict[MessageId, TurnFinished] = {}
         self._wake = anyio.Event()
-        self._turn: Turn | None = None
+        self._turn: Turn | Interlude[Any] | None = None
         self._current: MessageId | None = None
         self._tasks: TaskGroup | None = None
-        self._letters_start = True
+        self._letters_start = not agent.gear.inbox  # what an earlier process left waits for a prompt
         self._closed = False
         self.opening: SessionStarted | None = None
         """What the session began with; subscribers of later hours find it here."""
@@ -70,6 +106,8 @@ class Session:
         self.bus.publish(self.opening)
         for text in self.notices:
             self.agent.gear.voice.say(Notice, level="warning", text=text)
+        if self._title:
+            self.rename(self._title)
         self._tasks.start_soon(self._serve)
         return self
 
@@ -83,6 +121,9 @@ class Session:
             await self._tasks.__aexit__(None, None, None)
         finally:
             self.bus.close()
+            for waiting in self._waiting:
+                if isinstance(waiting, Interlude):
+                    waiting.give_up()
             for waiters in self._awaited.values():
                 for waiter in waiters:
                     waiter.set()
@@ -107,6 +148,29 @@ class Session:
         self.bus.attach(attendant.hear)
         self.questions.attended = True
 
+    # -- the past
+
+    async def prompts(self) -> tuple[Spoken, ...]:
+        """What the person said in this conversation, oldest first: what `rewind` can go back to."""
+        return await self.between(self.past.prompts)
+
+    async def rewind(self, prompt: MessageId) -> Spoken:
+        """Go on from before these words of the person; they are returned. The file keeps what was."""
+        return await self.between(lambda: self.past.rewind(prompt))
+
+    async def clear(self) -> None:
+        """Begin the conversation anew."""
+        await self.between(self.past.clear)
+
+    def rename(self, title: str) -> str:
+        """Give the session a name; returns it as it is kept."""
+        name = " ".join(wording.sound(title).split())[:200]
+        if not name:
+            raise UsageError("A session's name cannot be empty.")
+        self.agent.gear.transcript.rename(Titled(title=name))
+        self.agent.gear.voice.say(SessionRenamed, title=name)
+        return name
+
     # -- commands
 
     def send(self, command: Command) -> None:
@@ -115,10 +179,15 @@ class Session:
             raise SessionError("The session is closed.")
         match command:
             case Prompt(content, given):
-                self._prompts.append(User(given or self.agent.ids.message(), as_content(content)))
-                self._wake.set()
+                prompt = User(given or self.agent.ids.message(), as_content(content))
+                if self.busy:
+                    self.agent.gear.transcript.queue(prompt)
+                self._take_up(prompt)
             case Steer(content):
-                self.agent.gear.inbox.put(Letter(as_content(content)))
+                words = User(self.agent.ids.message(), as_content(content), "letter")
+                if self.busy:
+                    self.agent.gear.transcript.queue(words)
+                self.agent.gear.inbox.put(Letter(as_content(content), id=words.id))
                 self._letters_start = True
                 self._wake.set()
             case Interrupt():
@@ -130,6 +199,12 @@ class Session:
                     raise UsageError(f"The mode must be one of {', '.join(get_args(Mode))}, not {mode!r}.")
                 self._set_mode(mode)
                 self.agent.gear.voice.say(ModeChanged, mode=mode)
+            case Rename(title):
+                self.rename(title)
+            case Rewind(prompt):
+                self._take_up(Interlude(lambda: self.past.rewind(prompt)))
+            case Clear():
+                self._take_up(Interlude(self.past.clear))
             case SetModel(model):
                 before, self.agent.model = self.agent.model, model
                 self.agent.gear.voice.say(ModelChanged, before=before, after=model, reason="chosen")
@@ -146,7 +221,7 @@ class Session:
     @property
     def busy(self) -> bool:
         """Whether a turn runs or waits to run."""
-        return self._turn is not None or bool(self._prompts)
+        return self._turn is not None or bool(self._waiting)
 
     def subscribe(self, limit: int | None = None) -> Subscription:
         """Hear every event from now on."""
@@ -178,36 +253,115 @@ class Session:
 
     def withdraw(self, message: MessageId) -> None:
         """Take a prompt back: it is not begun, or its turn is interrupted."""
-        for waiting in self._prompts:
-            if waiting.id == message:
-                self._prompts.remove(waiting)
+        for waiting in self._waiting:
+            if isinstance(waiting, User) and waiting.id == message:
+                self._waiting.remove(waiting)
+                self.agent.gear.transcript.withdraw(message)
                 return
         if self._current == message:
             self.interrupt()
 
+    async def between(self, work: Callable[[], Awaitable[Outcome]]) -> Outcome:
+        """Do this while no turn runs, in its place behind what waits already; what came of it. If the wait is
+        cancelled, it is interrupted."""
+        if self._closed:
+            raise SessionError("The session is closed.")
+        interlude = Interlude(work)
+        self._take_up(interlude)
+        try:
+            return await interlude.outcome()
+        except anyio.get_cancelled_exc_class():
+            interlude.interrupt()
+            raise
+
     # -- turns
+
+    def _take_up(self, next_one: User | Interlude[Any]) -> None:
+        self._waiting.append(next_one)
+        self._wake.set()
 
     async def _serve(self) -> None:
         while True:
-            if not self._prompts and not (self._letters_start and self.agent.gear.inbox):
+            if not self._waiting and not (self._letters_start and self.agent.gear.inbox):
                 self._wake = anyio.Event()
                 await self._wake.wait()
                 continue
-            prompt = self._prompts.popleft() if self._prompts else self._prompt_from_letters()
-            turn = self._turn = Turn(self.agent, prompt, self._with_mentions)
-            self._current = prompt.id
+            next_one = self._waiting.popleft() if self._waiting else self._prompt_from_letters()
+            if isinstance(next_one, User):
+                await self._run_turn(next_one)
+                continue
+            self._turn = next_one
             try:
-                finished = await turn.run()
-            except Exception as error:  # frontend top: a defect ends the turn, not the session
-                finished = turn.crash(error)
+                await next_one.run()
             finally:
-                self._turn = self._current = None
-            # letters left behind by an interrupt or a limit wait for the next prompt
-            self._letters_start = finished.reason == "completed"
-            if prompt.id in self._awaited:
-                self._endings[prompt.id] = finished
-                for waiter in self._awaited[prompt.id]:
-                    waiter.set()
+                self._turn = None
+
+    async def _run_turn(self, prompt: User) -> None:
+        try:
+            called = self.commands.find(_plain(prompt))
+        except UsageError as error:
+            self._settle(prompt, self._answered(prompt, "failed", message=str(error)))
+            return
+        if called is not None:
+            self._settle(prompt, await self._answer(prompt, *called))
+            return
+        turn = self._turn = Turn(self.agent, prompt, self._with_mentions)
+        self._current = prompt.id
+        try:
+            finished = await turn.run()
+        except Exception as error:  # frontend top: a defect ends the turn, not the session
+            finished = turn.crash(error)
+        finally:
+            self._turn = self._current = None
+        # letters left behind by an interrupt or a limit wait for the next prompt
+        self._letters_start = finished.reason == "completed"
+        self._settle(prompt, finished)
+
+    def _settle(self, prompt: User, finished: TurnFinished) -> None:
+        if prompt.id in self._awaited:
+            self._endings[prompt.id] = finished
+            for waiter in self._awaited[prompt.id]:
+                waiter.set()
+
+    async def _answer(self, prompt: User, command: SlashCommand, words: str) -> TurnFinished:
+        """A slash command, run as a turn of its own without a request."""
+        interlude = self._turn = Interlude(lambda: command.answer(words))
+        self._current = prompt.id
+        try:
+            await interlude.run()
+            text = await interlude.outcome()
+        except TuglineError as error:
+            reason: EndReason = "interrupted" if interlude.interrupted else "failed"
+            return self._answered(prompt, reason, message=str(error))
+        except Exception as error:  # frontend top: a defect of a command ends the command
+            trace = "".join(traceback.format_exception(error))[-20_000:]
+            said = f"{type(error).__name__}: {error}"[:2_000]
+            self.agent.gear.voice.say(Crashed, where=f"/{command.name}", error=said, traceback=trace)
+            return self._answered(prompt, "failed", message=f"/{command.name} failed inside: {said}")
+        finally:
+            self._turn = self._current = None
+        self.agent.gear.voice.say(CommandAnswered, prompt=prompt.id, name=command.name, text=text)
+        return self._answered(prompt, "completed", text)
+
+    def _answered(self, prompt: User, reason: EndReason, text: str = "", message: str = "") -> TurnFinished:
+        gear, ledger = self.agent.gear, self.agent.ledger
+        gear.transcript.withdraw(prompt.id)
+        finished = TurnFinished(
+            seq=gear.voice.number(),
+            origin=gear.voice.origin,
+            reason=reason,
+            text=text,
+            steps=0,
+            spend=Spend(),
+            models=dict(ledger.models),
+            total_cost_usd=ledger.total().cost_usd,
+            duration=0.0,
+            api_duration=0.0,
+            message=message,
+            prompt=prompt.id,
+        )
+        gear.voice.publish(finished)
+        return finished
 
     async def _with_mentions(self, prompt: User) -> User:
         if self._mentions is None or prompt.source != "person":
@@ -221,7 +375,7 @@ class Session:
         first, *rest = self.agent.gear.inbox.drain()
         for letter in rest:
             self.agent.gear.inbox.put(letter)
-        return User(self.agent.ids.message(), first.content, "letter", first.hidden)
+        return User(first.id or self.agent.ids.message(), first.content, "letter", first.hidden)
 
 
 def as_content(prompt: str | PromptContent) -> PromptContent:
@@ -232,3 +386,10 @@ def as_content(prompt: str | PromptContent) -> PromptContent:
     if not any(not isinstance(part, Text) or part.text.strip() for part in parts):
         raise UsageError("The prompt is empty.")
     return tuple(Text(wording.sound(part.text)) if isinstance(part, Text) else part for part in parts)
+
+
+def _plain(prompt: User) -> str:
+    """The prompt, if it is nothing but words of a person."""
+    if prompt.source != "person" or len(prompt.content) != 1 or not isinstance(prompt.content[0], Text):
+        return ""
+    return prompt.content[0].text

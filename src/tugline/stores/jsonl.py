@@ -1,52 +1,93 @@
-"""Transcripts as JSON lines: one write per record, group commit off the event loop."""
+"""Transcripts as JSON lines: one write per record, group commit off the event loop, one process at a time."""
 
 import asyncio
+import errno
+import fcntl
 import os
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from tugline.protocol.codec import encode
 from tugline.protocol.errors import SessionError
 from tugline.protocol.records import AnyRecord
+from tugline.stores.lines import last_line_start, lines_backward
+from tugline.stores.reading import Reading, open_regular, read_records, readable, sync_folder
+
+TORN = ".torn"
+
+
+_Made = TypeVar("_Made")
+
+
+class Busy(SessionError):
+    """Another process, or another session of this one, writes this file."""
+
+
+class Tail(Struct, frozen=True):
+    """What was wrong with a file's end: bytes moved aside because they are no whole record."""
+
+    torn: int = 0
+    kept_in: str = ""
 
 
 class JsonlLog:
-    """A transcript file with one writer.
+    """A transcript file with one writer, which holds a lock on it.
 
     A record is one `write` on an append-only descriptor, so it survives the process as soon as `append` returns;
     `durable` adds a `fdatasync`, one for all that waits. A write that fails half-way is taken back, so that no line
     is ever torn by a full disk.
     """
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, fd: int, lines: int = 0, tail: Tail = Tail()) -> None:  # noqa: B008 - frozen
         self.path = path
-        self._lines = 0
-        self._synced = 0
+        self.tail = tail
+        self._fd = fd
+        self._lines = lines
+        self._synced = lines
         self._torn = False
         self._flight: asyncio.Future[None] | None = None
-        self._fd = self._open(path)
 
-    @staticmethod
-    def _open(path: str) -> int:
+    @classmethod
+    def create(cls, path: str) -> "JsonlLog":
+        """A new file. `SessionError` if there is one already, or it cannot be made."""
         folder = Path(path).parent
         try:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o600)
-            folder_fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-            try:
-                os.fsync(folder_fd)
-            finally:
-                os.close(folder_fd)
+            fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o600)
         except FileExistsError as error:
-            raise SessionError(f"There is a session of that id already: {path}. Choose another id.") from error
-        except OSError as error:
             raise SessionError(
-                f"The session cannot be recorded in {path}: {error.strerror}. "
-                "Make the folder writable, or set TUGLINE_HOME to another one."
+                f"There is a session of that id already: {path}. Choose another id, or go on with it: --resume."
             ) from error
-        return fd
+        except OSError as error:
+            raise _unwritable(path, error) from error
+        return _kept(fd, path, lambda: cls._begin(path, fd))
+
+    @classmethod
+    def _begin(cls, path: str, fd: int) -> "JsonlLog":
+        _lock(fd, path)
+        sync_folder(os.path.dirname(path))
+        return cls(path, fd)
+
+    @classmethod
+    def resume(cls, path: str) -> tuple["JsonlLog", Reading]:
+        """Go on with a file: lock it, put its end right, and read from the last boundary. `Busy` if it is in use."""
+        fd = open_regular(path, os.O_RDWR | os.O_APPEND)
+        return _kept(fd, path, lambda: cls._go_on(path, fd))
+
+    @classmethod
+    def _go_on(cls, path: str, fd: int) -> tuple["JsonlLog", Reading]:
+        _lock(fd, path)
+        reading = read_records(fd, path)  # before anything is changed: it may be no transcript at all
+        tail = _mend_tail(fd, path)
+        return cls(path, fd, reading.last - bool(tail.torn), tail), reading
+
+    def read(self, *, whole: bool = False) -> tuple[AnyRecord, ...]:
+        """The records from the last boundary on, or all, in order; the first is always there."""
+        return read_records(self._fd, self.path, whole=whole).records
 
     def append(self, record: AnyRecord) -> None:
         """Write the line now; raises `SessionError` if the disk does not take it."""
@@ -60,10 +101,7 @@ class JsonlLog:
         except OSError as error:
             if written:
                 self._take_back(written)
-            raise SessionError(
-                f"The session cannot be recorded in {self.path}: {error.strerror}. "
-                "Nothing recorded so far is lost; make room and go on."
-            ) from error
+            raise _unwritable(self.path, error, "Nothing recorded so far is lost; make room and go on.") from error
         self._lines += 1
         self._torn = False
 
@@ -93,7 +131,7 @@ class JsonlLog:
             self._synced = max(self._synced, lines)
 
     async def aclose(self) -> None:
-        """Sync what is left and close the file."""
+        """Sync what is left, let go of the lock, and close the file."""
         if self._fd < 0:
             return
         try:
@@ -105,3 +143,84 @@ class JsonlLog:
             else:  # a sync that still runs keeps the file open, also where nobody waits for it any more
                 self._flight.add_done_callback(lambda _: os.close(fd))
                 await asyncio.wait([self._flight])
+
+
+def _kept(fd: int, path: str, use: Callable[[], _Made]) -> _Made:
+    """What `use` makes of the descriptor, which is closed if it fails."""
+    try:
+        return use()
+    except OSError as error:
+        os.close(fd)
+        raise _unwritable(path, error) from error
+    except BaseException:
+        os.close(fd)
+        raise
+
+
+def _unwritable(
+    path: str, error: OSError, remedy: str = "Make the folder writable, or set TUGLINE_HOME to another one."
+) -> SessionError:
+    return SessionError(f"The session cannot be recorded in {path}: {error.strerror}. {remedy}")
+
+
+def _lock(fd: int, path: str) -> None:
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise Busy(f"The session is in use by another process: {path}.") from None
+    except OSError as error:
+        if error.errno not in (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS):
+            raise
+        # a file system without locks: nobody can be kept out there
+
+
+def is_busy(path: str) -> bool:
+    """Whether somebody writes this transcript now."""
+    try:
+        fd = open_regular(path, os.O_RDONLY)
+    except SessionError:
+        return False
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    finally:
+        os.close(fd)
+    return False
+
+
+def _mend_tail(fd: int, path: str) -> Tail:
+    """A last line without its end is ended if it is a whole record, else moved to `<file>.torn`."""
+    size = os.fstat(fd).st_size
+    if size == 0 or os.pread(fd, 1, size - 1) == b"\n":
+        return Tail()
+    line = next(lines_backward(fd))
+    if line is not None and readable(line):
+        os.write(fd, b"\n")
+        return Tail()
+    start = last_line_start(fd, size)
+    aside = path + TORN
+    _move_aside(fd, start, size, aside)
+    os.ftruncate(fd, start)
+    os.fsync(fd)
+    return Tail(size - start, aside)
+
+
+def _move_aside(fd: int, start: int, end: int, path: str) -> None:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
+    aside = os.open(path, flags, 0o600)
+    try:
+        while start < end:
+            data = os.pread(fd, min(1 << 20, end - start), start)
+            if not data:
+                break
+            start += len(data)
+            while data:
+                data = data[os.write(aside, data) :]
+        os.write(aside, b"\n")
+        os.fsync(aside)
+    finally:
+        os.close(aside)
+    sync_folder(os.path.dirname(path))

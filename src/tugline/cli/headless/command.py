@@ -73,6 +73,9 @@ def make_story(arguments: Arguments) -> Story | None:
 
 def make_options(arguments: Arguments) -> Options:
     """The session's options; reads the files that the flags name."""
+    resumes = arguments.continue_session or arguments.resume is not None
+    if arguments.resume == "":
+        raise UsageError("--resume needs an id, or words of a title or a first prompt. See: tugline sessions list")
     return Options(
         model=arguments.model,
         fallback_model=arguments.fallback_model,
@@ -93,7 +96,11 @@ def make_options(arguments: Arguments) -> Options:
         setting_sources=arguments.setting_sources,
         trust=arguments.trust,
         # known beforehand, so that the result line of a run that could not begin carries it too
-        session_id=arguments.session_id or new_uuid(),
+        session_id=arguments.session_id or (None if resumes and not arguments.fork_session else new_uuid()),
+        resume=arguments.resume,
+        continue_session=arguments.continue_session,
+        fork_session=arguments.fork_session,
+        title=arguments.name,
         record=arguments.record,
         debug=arguments.debug,
     )

@@ -67,6 +67,7 @@ class StreamJson:
         match event:
             case SessionStarted():
                 self._opening = event
+                self.session = event.origin.session
             case ModeChanged(mode=mode) if self._opening is not None:
                 self._opening = structs.replace(self._opening, mode=mode)
             case TurnStarted():
