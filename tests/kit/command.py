@@ -3,7 +3,7 @@
 import asyncio
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -48,10 +48,15 @@ class Desk:
         return self.folder / "work"
 
     async def start(
-        self, *argv: str, shell: str = "", stdin: int | None = asyncio.subprocess.DEVNULL, env: Mapping[str, str] = {}
+        self,
+        *argv: str,
+        shell: str = "",
+        stdin: int | None = asyncio.subprocess.DEVNULL,
+        env: Mapping[str, str] = {},
+        program: Sequence[str] = (TUGLINE,),
     ) -> asyncio.subprocess.Process:
         """`shell` is the end of a line of bash that begins with the command, such as `<&-`."""
-        words = [TUGLINE, *argv]
+        words = [*program, *argv]
         if shell:
             words = ["bash", "-c", f'"$0" "$@" {shell}', *words]
         return await asyncio.create_subprocess_exec(

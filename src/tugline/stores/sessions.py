@@ -176,6 +176,19 @@ def _forward(fd: int, limit: int) -> Iterator[AnyRecord]:
                 yield record
 
 
+def _has_words(entry: Entry) -> bool:
+    try:
+        fd = open_regular(entry.path, os.O_RDONLY)
+    except SessionError:
+        return False
+    try:
+        return any(isinstance(record, Said) for record in _forward(fd, HEAD))
+    except OSError:
+        return False
+    finally:
+        os.close(fd)
+
+
 def _words(message: User) -> str:
     text = " ".join(block.text for block in message.content if isinstance(block, Text))
     return " ".join(text.split())[:300]
@@ -219,8 +232,8 @@ def _one(found: Sequence[Entry], words: str) -> Entry:
 
 
 def last(sessions: str, project: str) -> Entry:
-    """The session of this project that was used last."""
+    """The session of this project that was used last and has anything said in it."""
     for entry in entries(sessions, project):
-        if entry.size:
+        if _has_words(entry):
             return entry
     raise SessionError("There is no session of this project to go on with. See: tugline sessions list --all")
