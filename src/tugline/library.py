@@ -15,6 +15,7 @@ from tugline.protocol.errors import SessionError
 from tugline.protocol.events import Event, SessionStarted, TurnFinished
 from tugline.protocol.ids import MessageId
 from tugline.protocol.specs import Mode
+from tugline.rules.history import Spoken
 from tugline.runtime import session as runtime
 from tugline.runtime.attendant import InquiryCallback, PermissionCallback
 from tugline.runtime.bus import Subscription
@@ -115,6 +116,22 @@ class Session:
             if not until.finished:
                 inside.withdraw(message)
             events.close()
+
+    async def prompts(self) -> tuple[Spoken, ...]:
+        """What the person said in this conversation, oldest first: what `rewind` can go back to."""
+        return await self.inside.prompts()
+
+    async def rewind(self, prompt: MessageId) -> Spoken:
+        """Go on from before these words of the person; they are returned. The file keeps what was."""
+        return await self.inside.rewind(prompt)
+
+    async def clear(self) -> None:
+        """Begin the conversation anew; the file keeps what was."""
+        await self.inside.clear()
+
+    def rename(self, title: str) -> str:
+        """Give the session a name; returns it as it is kept."""
+        return self.inside.rename(title)
 
     def events(self) -> Subscription:
         """Every event from now on; close it when done."""

@@ -16,7 +16,7 @@ count = 0
 def main() -> int:
     what, number = sys.argv[1], int(sys.argv[2])
     for name in ("write", "fdatasync", "fsync", "ftruncate"):
-        setattr(os, name, faulty(getattr(os, name), what, number))
+        setattr(os, name, faulty(getattr(os, name), what, number))  # type: ignore[no-untyped-call]
     sys.argv[1:] = sys.argv[3:]
     from tugline.__main__ import main as tugline
 

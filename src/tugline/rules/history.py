@@ -300,6 +300,8 @@ def _whole(messages: Sequence[Message], outcomes: _Outcomes) -> tuple[list[Messa
     whole: list[Message] = []
     mended: list[User] = []
     used: set[CallId] = set()
+    if messages and isinstance(messages[0], Assistant):
+        whole.append(User(MessageId(f"{messages[0].id}-before"), (Text(wording.BEGINNING_LOST),), "loop"))
     for index, message in enumerate(messages):
         if isinstance(message, User):
             kept = _without_results(message, whole, used)

@@ -74,6 +74,7 @@ def not_recorded(tool: str, error: str) -> str:
     return engine_error(f"{tool} was not run: {escape(error)}")
 
 
+BEGINNING_LOST = "[What was said before this could not be read from the transcript.]"
 INTERRUPTED_REQUEST = "[Interrupted by the user]"
 INTERRUPTED_TOOLS = "[Interrupted by the user during tool use]"
 CONTINUE_CUT = (

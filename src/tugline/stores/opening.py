@@ -85,7 +85,9 @@ def _damage(log: JsonlLog, reading: Reading) -> list[str]:
         )
     damaged = reading.damaged - bool(log.tail.torn)
     if damaged:
-        lines.append(f"{damaged} lines of the transcript {log.path} cannot be read and are passed over.")
+        what = "1 line" if damaged == 1 else f"{damaged} lines"
+        lines.append(f"{what} of the transcript {log.path} cannot be read; the session goes on without.")
     if reading.unknown:
-        lines.append(f"{reading.unknown} records were written by a newer tugline and are passed over.")
+        what = "1 record" if reading.unknown == 1 else f"{reading.unknown} records"
+        lines.append(f"{what} of a newer tugline cannot be understood; the session goes on without.")
     return lines
