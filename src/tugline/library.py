@@ -15,6 +15,8 @@ from tugline.protocol.errors import SessionError
 from tugline.protocol.events import Event, SessionStarted, TurnFinished
 from tugline.protocol.ids import MessageId
 from tugline.protocol.specs import Mode
+from tugline.rules.costs import Costs
+from tugline.rules.filling import Filling
 from tugline.rules.history import Spoken
 from tugline.runtime import session as runtime
 from tugline.runtime.attendant import InquiryCallback, PermissionCallback
@@ -128,6 +130,14 @@ class Session:
     async def clear(self) -> None:
         """Begin the conversation anew; the file keeps what was."""
         await self.inside.clear()
+
+    def context(self) -> Filling:
+        """What fills the context now."""
+        return self.inside.context()
+
+    async def costs(self) -> Costs:
+        """What the session has cost so far, by model and purpose, with hits and misses of the prompt cache."""
+        return await self.inside.costs()
 
     def rename(self, title: str) -> str:
         """Give the session a name; returns it as it is kept."""

@@ -19,7 +19,7 @@ from tugline.protocol.errors import ToolError
 from tugline.protocol.events import Event, Origin, TurnFinished
 from tugline.protocol.ids import AgentId, CallId, SessionId
 from tugline.protocol.messages import Assistant, Message, User
-from tugline.protocol.specs import AgentState, ModelCard, Result
+from tugline.protocol.specs import AgentState, ModelCard, Result, Section
 from tugline.protocol.usage import Usage
 from tugline.runtime.bus import Bus
 from tugline.stores.memory import MemoryLog, MemorySpill
@@ -175,7 +175,7 @@ class Stage:
             start_while_streaming=start_while_streaming,
         )
         self.agent = Agent(
-            spec or AgentSpec(system=("You are a test.",)),
+            spec or AgentSpec(system=(Section("identity", "You are a test."),)),
             model=model,
             provider=provider,
             gear=self.gear,

@@ -4,20 +4,22 @@ from collections.abc import Callable
 
 from msgspec import Struct, structs
 
+from tugline.loop.cache_watch import CacheWatch
 from tugline.loop.executor import Gear
 from tugline.loop.ledger import Ledger
 from tugline.ports import Compactor, Ids, Provider, StopHook
 from tugline.protocol.codec import encode
 from tugline.protocol.errors import Failure
 from tugline.protocol.records import Standing
-from tugline.protocol.specs import Effort, ModelCard, ModelRequest, Purpose, ToolSpec
+from tugline.protocol.specs import Effort, ModelCard, ModelRequest, Purpose, Section, ToolSpec
+from tugline.rules.filling import Filling, filling
 from tugline.rules.history import from_state
 
 
 class AgentSpec(Struct, frozen=True, kw_only=True):
     """What an agent is told and may spend; the same for its whole life."""
 
-    system: tuple[str, ...] = ()
+    system: tuple[Section, ...] = ()
     purpose: Purpose = "main"
     max_steps: int | None = None
     max_cost_usd: float | None = None
@@ -60,9 +62,11 @@ class Agent:
         self.stop_hook = stop_hook
         self.compactor = compactor
         self.resolve = resolve
+        self.watch = CacheWatch()
         self._specs = specs
-        fixed = sum(map(len, spec.system)) + len(encode([tool.input_schema for tool in specs(frozenset())]))
-        gear.transcript.weigh_fixed(fixed)
+        self._system = tuple(section.text for section in spec.system)
+        schemas = encode([tool.input_schema for tool in specs(frozenset())])
+        gear.transcript.weigh_fixed(sum(map(len, self._system)) + len(schemas))
 
     def standing(self) -> Standing:
         """Where it stands, for a reader who does not go back further."""
@@ -75,6 +79,13 @@ class Agent:
             queued=tuple(transcript.queued.values()),
         )
 
+    def filling(self) -> Filling:
+        """What fills its context now."""
+        transcript = self.gear.transcript
+        model = self.resolve(self.model, transcript.gauge.tokens())
+        specs = self._specs(self.gear.state.now.loaded_tools)
+        return filling(self.spec.system, specs, transcript.messages, transcript.gauge, self.card(model))
+
     def card(self, model: str) -> ModelCard:
         """What is known of a model."""
         return self.provider.card(model)
@@ -85,7 +96,7 @@ class Agent:
         return ModelRequest(
             model=model,
             messages=self.gear.transcript.messages,
-            system=self.spec.system,
+            system=self._system,
             tools=self._specs(self.gear.state.now.loaded_tools),
             purpose=self.spec.purpose,
             max_output_tokens=max_output_tokens or self.spec.max_output_tokens,

@@ -6,8 +6,8 @@ from tugline.protocol.specs import ModelCard, Purpose
 from tugline.protocol.usage import Spend, Usage
 from tugline.rules.price import add_spend
 
-Note = Callable[[str, Purpose, Usage, float], None]
-"""Hears of each entry: model, purpose, usage, cost."""
+Note = Callable[[str, Purpose, Usage, float, str], None]
+"""Hears of each entry: model, purpose, usage, cost, why the prompt cache was missed."""
 
 
 class Ledger:
@@ -18,7 +18,7 @@ class Ledger:
         price: Callable[[ModelCard, Usage], float],
         parent: "Ledger | None" = None,
         *,
-        note: Note = lambda model, purpose, usage, cost: None,
+        note: Note = lambda model, purpose, usage, cost, miss: None,
     ) -> None:
         self._price = price
         self._parent = parent
@@ -32,11 +32,11 @@ class Ledger:
         self.models = dict(models)
         self.brought = self.total().cost_usd
 
-    def enter(self, card: ModelCard, usage: Usage, purpose: Purpose) -> Spend:
+    def enter(self, card: ModelCard, usage: Usage, purpose: Purpose, cache_miss: str = "") -> Spend:
         """Book one request; returns what it cost."""
         spend = Spend(usage, self._price(card, usage), 1)
         self._book(card.name, spend)
-        self.note(card.name, purpose, usage, spend.cost_usd)
+        self.note(card.name, purpose, usage, spend.cost_usd, cache_miss)
         return spend
 
     def _book(self, model: str, spend: Spend) -> None:

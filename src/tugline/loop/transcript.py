@@ -45,6 +45,8 @@ class Transcript:
         """What the model sees."""
         self.epoch = 0
         """Grows with each change of what stood there already; while it stays, messages are only added."""
+        self.change = ""
+        """What the last such change was."""
         self.head: MessageId | None = None
         self.gauge = Gauge()
         self.call_ids: set[CallId] = set()
@@ -164,17 +166,17 @@ class Transcript:
         self._write(structs.replace(boundary, parent=self.head))
         self.head = boundary.id
         self.compactions += 1
-        self._show(boundary.messages)
+        self._show(boundary.messages, "compaction" if boundary.how == "summary" else boundary.how)
 
     def trim(self, stubs: Sequence[Stub], freed: int) -> None:
         """Old results give way to a line each."""
         self._write(Trimmed(stubs=tuple(stubs), freed=freed))
-        self._show(with_stubs(self.messages, stubs))
+        self._show(with_stubs(self.messages, stubs), "old results trimmed")
 
     def fold(self, folded: Folded) -> None:
         """A finished stretch is shown by its outcome."""
         self._write(folded)
-        self._show(with_fold(self.messages, folded))
+        self._show(with_fold(self.messages, folded), "a stretch folded")
 
     def unfold(self, fold: MessageId) -> None:
         """The stretch is shown again from the next `restore` on."""
@@ -184,10 +186,11 @@ class Transcript:
         """Write a record that changes nothing here: `restore` follows, or the file is only told of it."""
         self._write(record)
 
-    def _show(self, messages: Iterable[Message]) -> None:
+    def _show(self, messages: Iterable[Message], change: str) -> None:
         """Other messages stand there now; their size is an estimate until the next report."""
         shown = list(messages)
         self.epoch += 1
+        self.change = change
         self.messages = []
         self.gauge = tokens.add(Gauge(ratio=self.gauge.ratio), self._fixed)
         for message in shown:
@@ -197,6 +200,7 @@ class Transcript:
         """Go on with what the file says. What it lacks at the end (results of calls that a crash cut off) is added."""
         mended = {message.id for message in history.mended}
         self.epoch += 1
+        self.change = "rewound"
         self.messages = []
         self.gauge = tokens.add(Gauge(ratio=self.gauge.ratio), self._fixed)
         self.head = history.head

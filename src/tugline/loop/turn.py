@@ -30,6 +30,7 @@ from tugline.protocol.records import Compacted, Folded, Trimmed
 from tugline.protocol.specs import ModelCard
 from tugline.protocol.usage import Spend, Usage
 from tugline.rules import tokens, wording
+from tugline.rules.cache import marks
 from tugline.rules.price import difference
 from tugline.rules.turn import STOP_HOOK_LIMIT, Tally, after_reply, endings
 
@@ -153,6 +154,12 @@ class Turn:
         agent.gear.voice.say(
             RequestStarted, step=self._steps + 1, model=self._model, purpose=request.purpose, context_tokens=size
         )
+        agent.watch.sent(
+            marks(
+                request, agent.spec.system, epoch=transcript.epoch, change=transcript.change,
+                time=agent.gear.clock.monotonic(),
+            )
+        )  # fmt: skip
         step = self._step = Step(agent.provider, agent.gear, agent.ids, card)
         await step.run(request)
         self._api_seconds += step.seconds
@@ -301,7 +308,8 @@ class Turn:
         reply = step.reply
         if reply is None or reply.usage == Usage():
             return
-        spend = self._agent.ledger.enter(step.card, reply.usage, self._agent.spec.purpose)
+        miss = self._agent.watch.answered(reply.usage)
+        spend = self._agent.ledger.enter(step.card, reply.usage, self._agent.spec.purpose, miss)
         self._agent.gear.voice.say(
             UsageReported,
             model=step.card.name,
@@ -310,6 +318,7 @@ class Turn:
             cost_usd=spend.cost_usd,
             total_cost_usd=self._agent.ledger.total().cost_usd,
             context_tokens=self._agent.gear.transcript.gauge.tokens(),
+            cache_miss=miss,
         )
 
     def _add(self, text: str, *, source: Source = "loop", hidden: bool = False) -> None:

@@ -255,7 +255,8 @@ class ConversationRewound(Event, frozen=True, tag="conversation_rewound"):
 
 
 class UsageReported(Event, frozen=True, tag="usage_reported"):
-    """What a request cost, and the session's sum so far."""
+    """What a request cost, and the session's sum so far. `cache_miss`: which section had changed, where the prompt
+    cache was missed."""
 
     model: str
     purpose: Purpose
@@ -263,6 +264,7 @@ class UsageReported(Event, frozen=True, tag="usage_reported"):
     cost_usd: float
     total_cost_usd: float
     context_tokens: int
+    cache_miss: str = ""
 
 
 class LimitReached(Event, frozen=True, tag="limit_reached"):

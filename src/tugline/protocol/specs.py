@@ -23,6 +23,13 @@ class ToolSpec(Struct, frozen=True):
     input_schema: dict[str, Any]
 
 
+class Section(Struct, frozen=True):
+    """A part of the system prompt, by name."""
+
+    name: str
+    text: str
+
+
 class ModelRequest(Struct, frozen=True, eq=False):
     """One request. The order of its parts is the order on the wire: what varies stands after what does not.
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from tugline.protocol.specs import Mode, Surroundings
+from tugline.protocol.specs import Mode, Section, Surroundings
 
 IDENTITY = """\
 You are an agent that works for an engineer in a terminal. You read code, search it, edit files and run commands with \
@@ -84,15 +84,18 @@ def system_prompt(
     deferred: Sequence[str] = (),
     replaced: str | None = None,
     appended: Sequence[str] = (),
-) -> tuple[str, ...]:
-    """The parts of the system prompt, in their order. `deferred`: tools that ToolSearch can load. `replaced` stands
+) -> tuple[Section, ...]:
+    """The sections of the system prompt, in their order. `deferred`: tools that ToolSearch can load. `replaced` stands
     in place of all but what is appended; an empty one means none at all."""
     if replaced is not None:
-        parts = [replaced]
+        parts = [Section("given", replaced)]
     else:
-        parts = [IDENTITY, environment(around, model)]
+        parts = [Section("identity", IDENTITY), Section("environment", environment(around, model))]
         if deferred:
-            parts.append(f"# Further tools\nToolSearch loads these before you can call them: {', '.join(deferred)}")
+            names = ", ".join(deferred)
+            parts.append(
+                Section("further tools", f"# Further tools\nToolSearch loads these before you can call them: {names}")
+            )
         if mode == "plan":
-            parts.append(PLAN_MODE)
-    return tuple(part for part in (*parts, *appended) if part)
+            parts.append(Section("plan mode", PLAN_MODE))
+    return tuple(part for part in (*parts, *(Section("appended", text) for text in appended)) if part.text)

@@ -10,6 +10,7 @@ from tugline.protocol.errors import SessionError
 from tugline.protocol.events import ConversationRewound
 from tugline.protocol.ids import MessageId
 from tugline.protocol.records import AnyRecord, Rewound
+from tugline.rules.costs import Costs, costs
 from tugline.rules.history import Spoken, fold, spoken
 from tugline.runtime.resuming import resumed_state
 
@@ -30,6 +31,10 @@ class Past:
     async def prompts(self) -> tuple[Spoken, ...]:
         """What the person said, oldest first, also before compactions."""
         return spoken(await self.records())
+
+    async def costs(self) -> Costs:
+        """What the session has cost, by model and purpose."""
+        return costs(await self.records())
 
     async def rewind(self, prompt: MessageId) -> Spoken:
         """The conversation goes on from before these words, which are returned."""

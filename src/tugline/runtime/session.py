@@ -46,6 +46,8 @@ from tugline.protocol.records import Titled
 from tugline.protocol.specs import Mode
 from tugline.protocol.usage import Spend
 from tugline.rules import wording
+from tugline.rules.costs import Costs
+from tugline.rules.filling import Filling
 from tugline.rules.history import Spoken
 from tugline.runtime.attendant import Attendant, InquiryCallback, PermissionCallback
 from tugline.runtime.bus import Bus, Subscription
@@ -161,6 +163,14 @@ class Session:
     async def clear(self) -> None:
         """Begin the conversation anew."""
         await self.between(self.past.clear)
+
+    def context(self) -> Filling:
+        """What fills the context now."""
+        return self.agent.filling()
+
+    async def costs(self) -> Costs:
+        """What the session has cost so far, by model and purpose, with hits and misses of the prompt cache."""
+        return await self.past.costs()
 
     def rename(self, title: str) -> str:
         """Give the session a name; returns it as it is kept."""

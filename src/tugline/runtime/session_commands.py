@@ -3,6 +3,8 @@
 from typing import Protocol
 
 from tugline.protocol.errors import UsageError
+from tugline.rules import costs, filling
+from tugline.rules.filling import Filling
 from tugline.rules.history import Spoken
 from tugline.runtime.past import Past
 from tugline.runtime.slash import SlashCommand, SlashCommands
@@ -17,6 +19,10 @@ class Host(Protocol):
     commands: SlashCommands
     past: Past
 
+    def context(self) -> Filling:
+        """What fills its context."""
+        ...
+
     def rename(self, title: str) -> str:
         """Give it a name; returns the name as it is kept."""
         ...
@@ -28,6 +34,8 @@ def session_commands(session: Host) -> list[SlashCommand]:
         SlashCommand("help", "list the commands", lambda words: _help(session)),
         SlashCommand("clear", "begin the conversation anew; the file keeps what was", lambda words: _clear(session)),
         SlashCommand("rename", "give the session a name", lambda words: _rename(session, words), "NAME"),
+        SlashCommand("context", "what fills the context", lambda words: _context(session)),
+        SlashCommand("cost", "what the session has cost, and its prompt cache", lambda words: _cost(session)),
         SlashCommand("rewind", "go back to before one of your prompts", lambda words: _rewind(session, words), "[N]"),
     ]
 
@@ -45,6 +53,14 @@ async def _clear(session: Host) -> str:
 
 async def _rename(session: Host, words: str) -> str:
     return f"The session is named: {session.rename(words)}"
+
+
+async def _context(session: Host) -> str:
+    return filling.rendered(session.context())
+
+
+async def _cost(session: Host) -> str:
+    return costs.rendered(await session.past.costs())
 
 
 async def _rewind(session: Host, words: str) -> str:
