@@ -45,6 +45,13 @@ from tugline.protocol.errors import UsageError
         ("--max-turns 3 --max-budget-usd .5", Arguments(max_turns=3, max_budget_usd=0.5)),
         ("--session-id 4F0C3B5E-8A52-4C5D-9D6B-0F5C7D1C2B3A", Arguments(
             session_id="4f0c3b5e-8a52-4c5d-9d6b-0f5c7d1c2b3a")),
+        ("-c -p go", Arguments(continue_session=True, headless=True, prompt="go")),
+        ("--resume 4f0c -p go", Arguments(resume="4f0c", headless=True, prompt="go")),
+        ("-r -p go", Arguments(resume="", headless=True, prompt="go")),
+        ("--resume='two words' go", Arguments(resume="two words", prompt="go")),
+        ("-c --fork-session --session-id 4F0C3B5E-8A52-4C5D-9D6B-0F5C7D1C2B3A", Arguments(
+            continue_session=True, fork_session=True, session_id="4f0c3b5e-8a52-4c5d-9d6b-0f5c7d1c2b3a")),
+        ("-n 'A name' go", Arguments(name="A name", prompt="go")),
         ("config show --json", Arguments(command="config", rest=("show", "--json"))),
         ("demo", Arguments(command="demo")),
     ],

@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
@@ -304,6 +305,32 @@ def test_a_record_is_described_with_each_field_and_an_example(kind: Any) -> None
         assert encode(record).decode() == line, "no field of it is unknown or out of place"
 
 
+NESTED = (
+    specs.Surroundings,
+    *get_args(specs.Change),
+    specs.FileSeen,
+    specs.Todo,
+    records.FileChange,
+    records.Standing,
+    records.Stub,
+)
+
+
+@pytest.mark.parametrize("kind", NESTED, ids=lambda kind: str(kind.__name__))
+def test_a_part_of_a_record_is_described_with_each_field(kind: Any) -> None:
+    section = manual.sections(TRANSCRIPT, 3)[kind.__name__]
+    tag = kind.__struct_config__.tag
+    assert tag is None or section.strip().startswith(f"`{tag}`. ")
+    (table,) = manual.tables(section)
+    assert [row[:2] for row in table] == fields(kind)
+    assert all(row[2] for row in table)
+
+
+def test_nothing_is_described_that_is_in_no_record() -> None:
+    tags = {kind.__struct_config__.tag for kind in get_args(records.AnyRecord)}
+    assert set(manual.sections(TRANSCRIPT, 3)) == {*tags, *(kind.__name__ for kind in NESTED)}
+
+
 def test_the_fields_of_all_records_and_the_version_are_described() -> None:
     table = manual.tables(manual.sections(TRANSCRIPT, 2)["Records"])[0]
     assert [row[:2] for row in table] == fields(records.Record)
@@ -331,15 +358,26 @@ async def test_a_real_transcript_is_as_described(tmp_path: Path) -> None:
                 async for event in told:
                     if isinstance(event, tugline.CallFinished):
                         server.open("read")
+                        # what is sent meanwhile waits, and is taken back
+                        session.inside.withdraw(session.inside.prompt("Is it?"))
+            (prompt,) = await session.inside.prompts()
+            session.inside.rename("A name")
+            await session.inside.rewind(prompt.id)
             assert session.inside.opening is not None
             path = Path(session.inside.opening.transcript)
-    slug = re.sub(r"[\W_]", "-", os.path.realpath(project))[-150:]
-    assert path == tmp_path / "home/data/sessions" / slug / "mine.jsonl"
+        async with tugline.Session(continue_session=True, **given) as session:
+            assert session.inside.opening is not None
+            assert (session.inside.opening.transcript, session.inside.opening.resumed) == (str(path), True)
+    root = os.path.realpath(project)
+    name = re.sub(r"[^A-Za-z0-9]", "-", root)[-100:].strip("-") + "-" + sha256(root.encode()).hexdigest()[:10]
+    assert path == tmp_path / "home/data/sessions" / name / "mine.jsonl"
     assert (path.stat().st_mode & 0o777, path.parent.stat().st_mode & 0o777) == (0o600, 0o700)
     lines = [json.loads(line) for line in path.read_text().splitlines()]
     assert [line["n"] for line in lines] == list(range(1, len(lines) + 1))
     documented = {heading: manual.codes(body) for heading, body in manual.sections(TRANSCRIPT, 3).items()}
-    assert {line["kind"] for line in lines} == set(documented)
+    made_elsewhere = {"forked", "files_changed", "compacted", "uncompacted", "trimmed", "folded", "unfolded"}
+    kinds = {kind.__struct_config__.tag for kind in get_args(records.AnyRecord)}
+    assert kinds - made_elsewhere <= {line["kind"] for line in lines} <= kinds
     for line in lines:
         assert set(line) - {"kind", *RECORD} <= set(documented[line["kind"]])
     kept = path.with_suffix("")

@@ -101,9 +101,11 @@ async def test_kill_9_leaves_a_transcript_that_can_be_read(desk: Desk, serve: Se
     ended = await desk.end(process)
     assert ended.code == -signal.SIGKILL
     (records,) = desk.transcripts()
-    assert [record["kind"] for record in records] == [
-        "opened", "said", "said", "paid", "started", "finished", "said",
+    kinds = [record["kind"] for record in records]
+    assert [kind for kind in kinds if kind not in ("paid", "state_changed")] == [
+        "opened", "said", "said", "started", "finished", "said",
     ]  # fmt: skip
+    assert kinds.count("paid") == 1
 
 
 async def test_a_reader_who_goes_away_ends_the_run_quietly(desk: Desk, serve: Serve) -> None:

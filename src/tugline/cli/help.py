@@ -7,7 +7,8 @@ tugline: an agent that works on your files with a language model.
   tugline demo                   see it work, without a key
   tugline COMMAND --help         about a command
 
-A prompt that is also the name of a command, or begins with a dash, follows `--`.
+A prompt that is also the name of a command, or begins with a dash, follows `--`. One that begins with / and the name
+of a slash command (/help lists them) is answered without the model.
 
 Answer
   -p, --print                    one prompt without a terminal
@@ -38,7 +39,13 @@ Prompt and settings
       --settings FILE|JSON       further settings, stronger than the settings files
       --setting-sources LIST     which files count: user,project,local; empty for none
       --bare                     no memory files, hooks, MCP servers or skills; no progress on stderr
+
+Session
+  -c, --continue                 go on with the session of this project that was used last
+  -r, --resume ID|WORDS          go on with that session: an id, or words of its name or first prompt
+      --fork-session             with one of these: go on with a copy
       --session-id UUID          the id of the new session
+  -n, --name NAME                give the session a name
 
 Looking inside
       --debug                    write all that happens to a log file; show tracebacks

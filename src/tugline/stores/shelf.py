@@ -12,7 +12,7 @@ from tugline.protocol.ids import SessionId
 from tugline.protocol.records import Forked
 from tugline.stores.jsonl import is_busy
 from tugline.stores.lines import last_line_start
-from tugline.stores.reading import open_regular, sync_folder
+from tugline.stores.reading import open_regular, records_backward, sync_folder
 from tugline.stores.sessions import ARCHIVE, ENDING, Entry
 
 
@@ -28,7 +28,8 @@ def fork(origin: str, path: str, session: SessionId, time: float) -> None:
             for data in _whole_lines(source):
                 new.write(data)
             name = SessionId(os.path.basename(origin).removesuffix(ENDING))
-            new.write(encode(Forked(session=session, origin=name, time=time)) + b"\n")
+            last = next((record.n for record in records_backward(source) if record.n), 0)
+            new.write(encode(Forked(session=session, origin=name, n=last + 1, time=time)) + b"\n")
             new.flush()
             os.fsync(copy)
         sync_folder(os.path.dirname(path))
