@@ -1,7 +1,10 @@
 """What the tests against programs of others share: the three protocols, a reply read whole, and what was started."""
 
 import json
-from collections.abc import Awaitable, Callable, Sequence
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -103,3 +106,26 @@ class RunningLlama:
     url: str
     key: str
     path: str
+    pid: int
+
+
+@contextmanager
+def running_llama(model_file: str) -> Iterator[RunningLlama]:
+    """A model behind llama.cpp's server, as `local:` starts it."""
+    order = {"path": model_file, "window": 4096, "key": "secret"}
+    process = subprocess.Popen(
+        [sys.executable, "-P", "-m", "tugline.providers.llama_process"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write(json.dumps(order).encode() + b"\n")
+    process.stdin.flush()
+    answer = json.loads(process.stdout.readline())
+    try:
+        yield RunningLlama(answer["address"], "secret", model_file, process.pid)
+    finally:
+        process.stdin.close()
+        process.wait(10)
+        process.stdout.close()

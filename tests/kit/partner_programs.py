@@ -3,7 +3,6 @@
 import json
 import re
 import subprocess
-import sys
 from collections.abc import AsyncIterator, Iterator, Sequence
 from importlib.metadata import PackageNotFoundError, files
 from pathlib import Path
@@ -13,7 +12,7 @@ import anyio
 import anyio.abc
 import pytest
 from anyio.streams.buffered import BufferedByteReceiveStream
-from partner import PROTOCOLS, Aimock, Connect, RunningLlama, Start, adapter
+from partner import PROTOCOLS, Aimock, Connect, RunningLlama, Start, adapter, running_llama
 
 from tugline.providers.wire import WireProvider
 
@@ -88,18 +87,5 @@ def model_file() -> str:
 @pytest.fixture(scope="session")
 def llama(model_file: str) -> Iterator[RunningLlama]:
     """The small model behind llama.cpp's server, one for all tests of a file."""
-    order = {"path": model_file, "window": 4096, "key": "secret"}
-    process = subprocess.Popen(
-        [sys.executable, "-P", "-m", "tugline.providers.llama_process"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-    )
-    assert process.stdin is not None
-    assert process.stdout is not None
-    process.stdin.write(json.dumps(order).encode() + b"\n")
-    process.stdin.flush()
-    answer = json.loads(process.stdout.readline())
-    yield RunningLlama(answer["address"], "secret", model_file)
-    process.stdin.close()
-    process.wait(10)
-    process.stdout.close()
+    with running_llama(model_file) as running:
+        yield running

@@ -1,10 +1,12 @@
 """Our adapters against llama.cpp with a real model, which speaks all three protocols. What it says does not matter."""
 
+import os
 from collections.abc import Iterator
+from pathlib import Path
 
 import anyio
 import pytest
-from partner import Connect, RunningLlama, ask, person
+from partner import Connect, RunningLlama, ask, person, running_llama
 
 from tugline.protocol.blocks import Text
 from tugline.protocol.chunks import BlockDelta
@@ -96,6 +98,16 @@ async def test_a_wrong_key_is_told_as_that(llama: RunningLlama, connect: Connect
     with pytest.raises(ProviderError) as raised:
         await ask(connect(protocol, llama.url, "wrong"), said_to(person("Hi")))
     assert (raised.value.failure.kind, raised.value.failure.status) == ("authentication", 401)
+
+
+async def test_it_answers_also_when_others_want_its_processors(model_file: str, connect: Connect) -> None:
+    with running_llama(model_file) as llama:
+        provider = connect("chat", llama.url, llama.key)
+        await ask(provider, said_to(person("Hi")))  # by then it has all its threads
+        # All on one processor: those that wait for the others have to leave it to them.
+        for thread in Path(f"/proc/{llama.pid}/task").iterdir():
+            os.sched_setaffinity(int(thread.name), {min(os.sched_getaffinity(0))})
+        assert (await ask(provider, said_to(person("Tell a story."), limit=48))).text
 
 
 def growing(text: str) -> Iterator[tuple[Message, ...]]:
