@@ -17,7 +17,7 @@ from gguf_file import gguf, number, string
 from tugline.ports import Provider
 from tugline.protocol.blocks import Text
 from tugline.protocol.chunks import BlockClosed, BlockDelta, Chunk
-from tugline.protocol.errors import ConfigError, ProviderError
+from tugline.protocol.errors import ConfigError, Failure, ProviderError
 from tugline.protocol.ids import MessageId
 from tugline.protocol.messages import User
 from tugline.protocol.specs import ModelCard, ModelRequest, Price, ToolSpec
@@ -47,6 +47,8 @@ class Answer(BaseHTTPRequestHandler):
     def do_POST(self):
         body = json.loads(self.rfile.read(int(self.headers["content-length"])))
         note("requests", {"body": body, "key": self.headers["authorization"]})
+        while os.path.exists(FOLDER + "/mute"):
+            time.sleep(0.01)
         self.send_response(200)
         self.send_header("content-type", "text/event-stream")
         self.end_headers()
@@ -65,7 +67,8 @@ class Answer(BaseHTTPRequestHandler):
 class Server:
     def __init__(self, params):
         start = {"path": params.model.path, "window": params.n_ctx, "key": params.api_keys[0]}
-        note("starts", {"pid": os.getpid(), **start})
+        openmp = {name: os.environ.get(name) for name in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")}
+        note("starts", {"pid": os.getpid(), "openmp": openmp, **start})
         while os.path.exists(FOLDER + "/slow"):
             time.sleep(0.01)
         if os.path.exists(FOLDER + "/abort"):
@@ -232,6 +235,81 @@ async def test_a_model_that_dies_in_a_reply_breaks_it_and_can_be_asked_again(
     assert [chunk.text for chunk in chunks if isinstance(chunk, BlockDelta)] == ["Hel"]
     (machine.folder / "die").unlink()
     assert words(await ask(patient(provider), request(machine))) == [Text("Hello.")]
+
+
+async def test_a_model_that_stays_silent_is_a_clear_error_and_started_anew_when_asked_again(
+    machine: Machine, provider: LocalProvider
+) -> None:
+    (machine.folder / "mute").touch()
+    passed = 0.0
+
+    def pass_time(batch: Any) -> None:
+        nonlocal passed
+        if machine.notes("requests"):
+            passed += 100
+
+    with pytest.raises(ProviderError) as raised:
+        await ask(Retry(provider, clock=lambda: passed), request(machine), pass_time)
+    assert raised.value.failure.kind == "timeout"
+    assert raised.value.failure.message == (
+        "the reply broke off: nothing came for 600 s (gave up after one try and 10 min)"
+    )
+    assert machine.alive() == [False]
+    (machine.folder / "mute").unlink()
+    assert words(await ask(provider, request(machine))) == [Text("Hello.")]
+    assert machine.alive() == [False, True]
+
+
+def given_up() -> ProviderError:
+    return ProviderError(Failure("timeout", "nothing came", retryable=True))
+
+
+@pytest.mark.parametrize("stop", [False, True], ids=["it still runs", "it is frozen"])
+async def test_a_model_that_falls_silent_in_a_reply_is_ended_and_the_next_try_has_a_new_one(
+    machine: Machine, provider: LocalProvider, stop: bool
+) -> None:
+    def leave(batch: Any) -> None:
+        if any(isinstance(chunk, BlockDelta) for chunk in batch):
+            if stop:
+                os.kill(machine.notes("starts")[0]["pid"], signal.SIGSTOP)
+            raise given_up()
+
+    with pytest.raises(ProviderError):
+        await ask(provider, request(machine), leave)
+    assert machine.alive() == [False]
+    assert words(await ask(provider, request(machine))) == [Text("Hello.")]
+    assert machine.alive() == [False, True]
+
+
+async def test_a_model_that_is_silent_to_one_and_speaks_to_others_goes_on(
+    machine: Machine, provider: LocalProvider
+) -> None:
+    first, second = provider.stream(request(machine)), provider.stream(request(machine))
+    batches = await first.__aenter__()
+    while not await anext(batches):
+        pass
+    async with second as others:
+        said = [chunk async for batch in others for chunk in batch]
+    error = given_up()
+    await first.__aexit__(ProviderError, error, None)
+    assert words(said) == [Text("Hello.")]
+    assert machine.alive() == [True]
+
+
+async def test_its_threads_do_not_keep_processors_while_they_wait(
+    machine: Machine, provider: LocalProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("GOMP_SPINCOUNT", raising=False)
+    monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)
+    await ask(provider, request(machine))
+    monkeypatch.setenv("OMP_WAIT_POLICY", "active")
+    other = LocalProvider()
+    await ask(other, request(machine))
+    await other.aclose()
+    assert [start["openmp"] for start in machine.notes("starts")] == [
+        {"GOMP_SPINCOUNT": "500", "OMP_WAIT_POLICY": None},
+        {"GOMP_SPINCOUNT": None, "OMP_WAIT_POLICY": "active"},
+    ]
 
 
 @pytest.mark.parametrize(

@@ -34,10 +34,10 @@ class Llama:
         self._catalog = catalog
         self._lock = anyio.Lock()
         self._process: Process | None = None
-        self._chat: _LlamaChat | None = None
+        self._chat: LlamaChat | None = None
         self._closed = False
 
-    async def chat(self) -> OpenAIChatProvider:
+    async def chat(self) -> "LlamaChat":
         """The provider that speaks to the running model; starts it. `ProviderError` if it cannot be started."""
         async with self._lock:
             if self._chat is not None and self._process is not None and self._process.returncode is None:
@@ -48,12 +48,17 @@ class Llama:
             self._chat = await self._begin()
             return self._chat
 
+    async def give_up(self, chat: "LlamaChat") -> None:
+        """End the process behind `chat`, which has gone silent; the next request starts another."""
+        if self._chat is chat:
+            await self._end(0)
+
     async def aclose(self) -> None:
         """End the process and free its memory."""
         self._closed = True
         await self._end()
 
-    async def _begin(self) -> "_LlamaChat":
+    async def _begin(self) -> "LlamaChat":
         if find_spec("xllamacpp") is None:
             raise ProviderError(Failure("invalid_model", INSTALL))
         key = secrets.token_urlsafe(24)
@@ -80,7 +85,7 @@ class Llama:
             raise _unusable(self._path, reason)
         endpoint = Endpoint(base_url=answer["address"] + "/v1", key=key, provider="local")
         # no proxies: it is on loopback; no time-outs: a queue or a long prompt takes what it takes
-        return _LlamaChat(endpoint, HttpClient(environ={}), self._catalog, timeouts=Timeouts(first_byte=None))
+        return LlamaChat(endpoint, HttpClient(environ={}), self._catalog, timeouts=Timeouts(first_byte=None))
 
     async def _end(self, grace: float = _GRACE) -> int | None:
         """End the process; it does so by itself when its stdin ends, unless it is loading."""
@@ -103,8 +108,14 @@ class Llama:
         return process.returncode
 
 
-class _LlamaChat(OpenAIChatProvider):
+class LlamaChat(OpenAIChatProvider):
+    """The provider that speaks to one running process."""
+
+    said = 0
+    """Counts what the model said, to whomever: while it says something to one, it is not dead to the others."""
+
     def prepare(self, request: ModelRequest) -> Outgoing:
+        """The request for `/chat/completions`."""
         outgoing = super().prepare(request)
         if not request.stream:
             return outgoing

@@ -15,7 +15,7 @@ from tugline.protocol.errors import ConfigError, Failure, ProviderError
 from tugline.protocol.specs import ModelCard, ModelRequest
 from tugline.providers.catalog import Catalog
 from tugline.providers.gguf import GgufError, GgufHeader, read_header
-from tugline.providers.llama import INSTALL, Llama
+from tugline.providers.llama import INSTALL, Llama, LlamaChat
 
 NAME = "local"
 PREFIX = "local:"
@@ -91,18 +91,24 @@ class LocalProvider:
 
 
 class _LocalStream(AbstractAsyncContextManager[AsyncIterator[Sequence[Chunk]]]):
-    """A stream that gives signs of life while its model is loaded and the answer has not begun."""
+    """A stream that gives signs of life while its model is loaded and the answer has not begun.
+
+    A model that was silent until the reader's patience was at its end is ended, unless it spoke to somebody else.
+    """
 
     def __init__(self, provider: LocalProvider, request: ModelRequest) -> None:
         self._provider = provider
         self._request = request
         self._opening: asyncio.Task[AsyncIterator[Sequence[Chunk]]] | None = None
         self._opened: AbstractAsyncContextManager[AsyncIterator[Sequence[Chunk]]] | None = None
+        self._llama: Llama | None = None
+        self._chat: LlamaChat | None = None
+        self._heard = 0
 
     async def __aenter__(self) -> AsyncIterator[Sequence[Chunk]]:
-        llama = self._provider.model(self._request.model)
+        self._llama = self._provider.model(self._request.model)
         # a task, not a scope: it goes on while the reader does other things between two batches
-        self._opening = asyncio.create_task(self._open(llama), name="local model")
+        self._opening = asyncio.create_task(self._open(self._llama), name="local model")
         return self
 
     async def __aexit__(
@@ -112,8 +118,12 @@ class _LocalStream(AbstractAsyncContextManager[AsyncIterator[Sequence[Chunk]]]):
             self._opening.cancel()
             with anyio.CancelScope(shield=True):
                 await asyncio.gather(self._opening, return_exceptions=True)
-        if self._opened is not None:
-            await self._opened.__aexit__(kind, error, trace)
+        try:
+            if self._opened is not None:
+                await self._opened.__aexit__(kind, error, trace)
+        finally:
+            if isinstance(error, ProviderError) and error.failure.kind == "timeout":
+                await self._give_up()
 
     def __aiter__(self) -> AsyncIterator[Sequence[Chunk]]:
         return self
@@ -125,13 +135,23 @@ class _LocalStream(AbstractAsyncContextManager[AsyncIterator[Sequence[Chunk]]]):
             await asyncio.wait({self._opening}, timeout=SIGN_OF_LIFE)
             if not self._opening.done():
                 return ()
-        return await self._opening.result().__anext__()
+        batch = await self._opening.result().__anext__()
+        if batch and self._chat is not None:
+            self._chat.said += 1
+            self._heard = self._chat.said
+        return batch
 
     async def _open(self, llama: Llama) -> AsyncIterator[Sequence[Chunk]]:
-        stream = (await llama.chat()).stream(self._request)
+        self._chat = await llama.chat()
+        self._heard = self._chat.said
+        stream = self._chat.stream(self._request)
         batches = await stream.__aenter__()
         self._opened = stream
         return batches
+
+    async def _give_up(self) -> None:
+        if self._llama is not None and self._chat is not None and self._chat.said == self._heard:
+            await self._llama.give_up(self._chat)
 
 
 def _problem(model: str) -> str | None:
