@@ -2,7 +2,9 @@
 
 import asyncio
 import json
+import os
 import re
+import stat
 import sys
 from collections.abc import Awaitable, Callable
 
@@ -126,6 +128,26 @@ async def test_allowed_tools_let_a_call_through(desk: Desk, serve: Serve) -> Non
     ended = await desk.run("-p", "--allowed-tools", "Write", "Edit", "Go")
     assert (ended.code, ended.out, ended.err) == (0, "Written.\n", "")
     assert (desk.cwd / "x").read_text() == "y"
+
+
+async def test_what_the_agent_makes_has_the_users_own_modes_and_what_tugline_keeps_is_private(
+    desk: Desk, serve: Serve
+) -> None:
+    made = call("Write", file_path="deep/written.txt", content="x")
+    await serve([reply(made, call("Bash", command="umask; touch touched.txt")), reply("Done.")])
+    before = os.umask(0o027)
+    try:
+        process = await desk.start("-p", "Go", "--debug", "--allowed-tools", "Write", "Bash")
+    finally:
+        os.umask(before)
+    assert (await desk.end(process)).code == 0
+    modes = {
+        name: stat.S_IMODE((desk.cwd / name).stat().st_mode) for name in ("deep", "deep/written.txt", "touched.txt")
+    }
+    assert modes == {"deep": 0o750, "deep/written.txt": 0o640, "touched.txt": 0o640}
+    kept = [desk.folder / "state", *(desk.folder / "state").rglob("*")]
+    assert len(kept) > 4
+    assert [path for path in kept if path.stat().st_mode & 0o077] == []
 
 
 async def test_max_turns_ends_with_its_own_result(desk: Desk, serve: Serve) -> None:

@@ -3,16 +3,20 @@
 import os
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 
 from tugline.cli import streams
-from tugline.config.folders import find_folders
+from tugline.config.folders import find_folders, make_private
 from tugline.observe.debug_log import DebugLog, secrets_of
 
 
 def open_log(*, announce: bool = True) -> DebugLog:
     """The log of this process; `announce`: say on stderr where it is."""
     folders = find_folders(os.environ, os.path.expanduser("~"))
-    log = DebugLog(os.path.join(folders.data, "logs", "debug.log"), secrets=secrets_of(os.environ))
+    folder = os.path.join(folders.data, "logs")
+    with suppress(OSError):  # the log itself says what is wrong
+        make_private(folder)
+    log = DebugLog(os.path.join(folder, "debug.log"), secrets=secrets_of(os.environ))
     if announce:
         streams.complain(log.problem or f"debug log: {log.path}")
     return log

@@ -18,8 +18,6 @@ Ask one thing with `tugline -p "..."`, or see it work with `tugline demo`.
 
 def start(argv: Sequence[str], closed: frozenset[int]) -> int:
     """Do what the words ask for; the exit code. No error leaves this function."""
-    # what we write is the user's alone, whatever files it is
-    os.umask(0o077)
     debug = "--debug" in argv
     try:
         return _start(argv, closed)
