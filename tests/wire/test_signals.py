@@ -35,7 +35,10 @@ def is_alive(pid: int) -> bool:
         return False
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+SIGNALS = [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
+
+
+@pytest.mark.parametrize(("number", "code"), SIGNALS)
 async def test_a_signal_during_a_reply_ends_with_one_result(
     desk: Desk, serve: Serve, number: signal.Signals, code: int
 ) -> None:
@@ -51,7 +54,7 @@ async def test_a_signal_during_a_reply_ends_with_one_result(
     assert [record["kind"] for record in records][-1] == "turn_ended"
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(("number", "code"), SIGNALS)
 async def test_a_signal_during_a_tool_takes_its_children_along_and_answers_the_call(
     desk: Desk, serve: Serve, number: signal.Signals, code: int
 ) -> None:
@@ -66,6 +69,20 @@ async def test_a_signal_during_a_tool_takes_its_children_along_and_answers_the_c
     kinds = [line["type"] for line in ended.lines]
     assert kinds == ["system", "assistant", "user", "result"]
     assert ended.result["terminal_reason"] == "aborted_tools"
+
+
+async def test_what_runs_under_nohup_outlives_its_terminal(desk: Desk, serve: Serve) -> None:
+    server = await serve([reply("The beginning ", gate("middle"), "and the end.")])
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # which is all that nohup does
+    try:
+        process = await desk.start("-p", "Go")
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    await server.reached("middle")
+    process.send_signal(signal.SIGHUP)
+    server.open("middle")
+    ended = await desk.end(process)
+    assert (ended.code, ended.out) == (0, "The beginning and the end.\n")
 
 
 async def test_a_second_sigint_ends_at_once_and_leaves_no_child(desk: Desk, serve: Serve) -> None:

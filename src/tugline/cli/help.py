@@ -62,8 +62,8 @@ Commands
   completion bash|zsh|fish       a completion script for a shell
 
 Keys: ANTHROPIC_API_KEY, OPENAI_API_KEY; addresses: ANTHROPIC_BASE_URL, OPENAI_BASE_URL (with /v1).
-Exit codes: 0 done, 1 failed, 2 wrong usage, 75 failed but worth trying again (overload, network), 130 interrupted,
-141 nobody read the output, 143 ended by SIGTERM.
+Exit codes: 0 done, 1 failed, 2 wrong usage, 75 failed but worth trying again (overload, network),
+129 the terminal was closed, 130 interrupted, 141 nobody read the output, 143 ended by SIGTERM.
 """
 
 DEMO = """\

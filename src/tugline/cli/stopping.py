@@ -1,4 +1,4 @@
-"""SIGINT and SIGTERM: the first one asks for a tidy end, the second SIGINT or the end of patience ends at once."""
+"""SIGINT, SIGTERM, SIGHUP: the first one asks for a tidy end; the second SIGINT or the end of patience ends at once."""
 
 import os
 import signal
@@ -40,8 +40,10 @@ class Stopping:
 
     def install(self) -> None:
         """Hear signals from now on."""
-        for number in (signal.SIGINT, signal.SIGTERM):
-            self._former[number] = signal.signal(number, self._hear)
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            # under nohup SIGHUP is ignored, and stays so; hosts that start us with SIGINT ignored still send it
+            if number == signal.SIGINT or signal.getsignal(number) != signal.SIG_IGN:
+                self._former[number] = signal.signal(number, self._hear)
         self._former[signal.SIGALRM] = signal.signal(signal.SIGALRM, self._run_out)
 
     def restore(self) -> None:
