@@ -9,6 +9,7 @@ from stage import OpenGate, Stage, assert_valid, results, texts
 
 from tugline.loop.agent import AgentSpec
 from tugline.loop.inbox import Letter
+from tugline.ports import HookAfter, Tool
 from tugline.protocol.blocks import Text, ToolUse
 from tugline.protocol.commands import PromptContent
 from tugline.protocol.events import (
@@ -21,14 +22,15 @@ from tugline.protocol.events import (
     TurnFinished,
     UserAdded,
 )
-from tugline.protocol.ids import MessageId
+from tugline.protocol.ids import CallId, MessageId
 from tugline.protocol.messages import Assistant, Message, User
 from tugline.protocol.records import Compacted
-from tugline.protocol.specs import ModelCard
+from tugline.protocol.specs import Cwd, ModelCard, Result
 from tugline.protocol.usage import Usage
 from tugline.providers.fallback import Fallback
 from tugline.rules import wording
 from tugline.testing import Match, ScriptedProvider, call, fail, gate, raw_call, reply, text
+from tugline.tools.define import tool
 
 
 def letter(words: str) -> Letter:
@@ -117,6 +119,18 @@ async def test_the_output_limit_is_raised_first_where_the_model_allows_it() -> N
     provider = ScriptedProvider([reply("a", stop="max_tokens"), reply("b")], cards=[card])
     await Stage(provider).run()
     assert [request.max_output_tokens for request in provider.requests] == [None, 8_000]
+
+
+async def test_a_raised_output_limit_is_for_the_model_that_allows_it_and_no_other() -> None:
+    cards = [
+        ModelCard(name="chosen", output_limit=1_000, output_ceiling=8_000),
+        ModelCard(name="spare", output_limit=500, output_ceiling=2_000),
+    ]
+    steps = [reply("a", stop="max_tokens"), fail(529, "Overloaded"), reply("b", stop="max_tokens"), reply("c")]
+    provider = ScriptedProvider(steps, cards=cards)
+    assert (await Stage(Fallback(provider, "spare"), model="chosen").run()).text == "c"
+    asked = [(request.model, request.max_output_tokens) for request in provider.requests]
+    assert asked == [("chosen", None), ("chosen", 8_000), ("spare", 2_000), ("spare", 2_000)]
 
 
 async def test_whole_calls_of_a_cut_reply_run_and_the_loop_goes_on_as_usual() -> None:
@@ -356,6 +370,8 @@ async def test_an_interrupt_during_tools_gives_each_call_a_result_and_says_what_
         tasks.start_soon(turn.run)
         await stage.bench.reached("b")
         turn.interrupt()
+    (finished,) = stage.said(TurnFinished)
+    assert (finished.steps, finished.api_duration > 0) == (1, True)  # the reply was whole, and paid for
     found = results(stage.messages[2])
     assert [r.content for r in found] == [
         "a done",
@@ -378,6 +394,36 @@ async def test_a_call_that_may_finish_is_not_cut_by_an_interrupt() -> None:
         stage.bench.gate("a").set()
     assert [r.content for r in results(stage.messages[2])] == ["a done"]
     assert (stage.bench.ended, stage.bench.cancelled) == (["a"], [])
+
+
+class SlowHook(OpenGate):
+    """After each call it takes its time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.begun = anyio.Event()
+
+    async def after(self, call: CallId, tool: Tool, given: dict[str, Any], result: Result) -> HookAfter:
+        self.begun.set()
+        await anyio.sleep_forever()
+        return HookAfter()
+
+
+async def test_what_a_tool_has_done_stands_when_the_hooks_after_it_are_interrupted() -> None:
+    @tool(footprint="changes")
+    async def move() -> Result:
+        """Moves."""
+        return Result("moved", changes=(Cwd("/elsewhere"),))
+
+    hook = SlowHook()
+    stage = Stage(ScriptedProvider([reply(call("move"))]), tools=[move], gate=hook)
+    turn = stage.turn()
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(turn.run)
+        await hook.begun.wait()
+        turn.interrupt()
+    assert [(r.content, r.is_error) for r in results(stage.messages[2])] == [("moved", False)]
+    assert stage.gear.state.now.cwd == "/elsewhere"
 
 
 async def test_the_model_is_resolved_anew_for_each_request_and_a_change_is_told() -> None:

@@ -113,7 +113,7 @@ class _Call:
     """One call on its way."""
 
     __slots__ = (
-        "applied", "cancelled_as", "changes", "data", "display", "given", "go", "result", "scope", "slot", "started",
+        "applied", "cancelled_as", "changes", "data", "given", "go", "outcome", "result", "scope", "slot", "started",
         "tool", "use",
     )  # fmt: skip
 
@@ -126,6 +126,7 @@ class _Call:
         self.scope: anyio.CancelScope | None = None
         self.go: anyio.Event | None = None
         self.started = 0.0
+        self.outcome: Result | None = None
         self.cancelled_as = ""
         self.result: ToolResult | None = None
         self.changes: tuple[Change, ...] = ()
@@ -291,8 +292,7 @@ class Executor:
         if passed.words:
             self._gear.inbox.put(Letter((Text(wording.reminder(f"About {tool.name}: {passed.words}")),)))
         failed = result.is_error and tool.family and call.slot.footprint == Footprint.CHANGES
-        call.changes = result.changes
-        self._settle(call, result.for_model, error=result.is_error, display=result.for_person)
+        self._settle_outcome(call, result)
         if failed:
             self._cancel_siblings(call, tool.family)
 
@@ -311,7 +311,7 @@ class Executor:
             footprint=call.slot.footprint,
         )  # fmt: skip
         context = ToolContext(call.use.id, gear.agent, gear.state.now, gear.workspace, self._card, self._reporter(call))
-        result = await self._outcome(call, tool, context)
+        result = call.outcome = await self._outcome(call, tool, context)
         after = await self._after(call, tool, result)
         for words in after.context:
             gear.inbox.put(Letter((Text(wording.reminder(words)),)))
@@ -468,6 +468,11 @@ class Executor:
             else:
                 self._settle_cancelled(call, cause)
 
+    def _settle_outcome(self, call: _Call, outcome: Result) -> None:
+        """What came of the tool stands, also where the hooks after it were broken off."""
+        call.changes = outcome.changes
+        self._settle(call, outcome.for_model, error=outcome.is_error, display=outcome.for_person)
+
     def _settle_cancelled(self, call: _Call, cause: str) -> None:
         name = call.tool.name if call.tool else call.use.name
         if cause == "sibling":
@@ -478,6 +483,9 @@ class Executor:
             self._settle_interrupted(call)
 
     def _settle_interrupted(self, call: _Call) -> None:
+        if call.outcome is not None:
+            self._settle_outcome(call, call.outcome)
+            return
         name = call.tool.name if call.tool else call.use.name
         text = wording.interrupted(name, started=call.started > 0)
         self._settle(call, text, error=True, line="interrupted" if call.started else "not run")

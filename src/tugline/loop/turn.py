@@ -166,6 +166,7 @@ class Turn:
         if step.model_switch is not None:
             # a fallback serves until the turn ends; the next one begins with the chosen model
             self._model = self._fallback = step.model_switch.after
+            self._raised_output = None
         if step.error is not None:
             return await self._after_error(step.error.failure, step.card)
         self._account(step)
@@ -240,6 +241,7 @@ class Turn:
         model = self._fallback or agent.resolve(agent.model, agent.gear.transcript.gauge.tokens())
         if self._model and model != self._model:
             agent.gear.voice.say(ModelChanged, before=self._model, after=model, reason="resolved anew")
+            self._raised_output = None
         self._model = model
         return agent.card(model)
 
@@ -356,6 +358,8 @@ class Turn:
             self._during = self._during or "request"
         else:
             self._during = "request" if step.streaming else "tools"
+            self._steps += not step.streaming
+            self._api_seconds += step.seconds
             step.break_off()
             self._account(step)
             self._close_step()

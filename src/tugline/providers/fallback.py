@@ -92,6 +92,10 @@ class _Switch(AbstractAsyncContextManager[AsyncIterator[Sequence[Chunk]]]):
 
     def _switch(self, failure: Failure) -> ModelSwitched:
         before, after = self._request.model, self._fallback.model
-        self._request = msgspec.structs.replace(self._request, model=after)
+        most = self._request.max_output_tokens
+        if most is not None:
+            card = self._fallback.card(after)
+            most = min(most, max(card.output_limit, card.output_ceiling))
+        self._request = msgspec.structs.replace(self._request, model=after, max_output_tokens=most)
         self._switched = True
         return ModelSwitched(before, after, failure.message)
