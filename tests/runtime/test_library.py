@@ -70,6 +70,25 @@ async def test_query_is_a_session_in_one_call(options: dict[str, Any]) -> None:
     assert isinstance(seen[-1], TurnFinished)
 
 
+async def test_nobody_is_asked_about_a_path_that_leads_nowhere(options: dict[str, Any]) -> None:
+    asked: list[PermissionQuestion] = []
+
+    def permission(question: PermissionQuestion) -> bool:
+        asked.append(question)
+        return True
+
+    paths = ["", "a\0b", "x" * 300, "loop"]
+    (Path(options["cwd"]) / "loop").symlink_to("loop")
+    script = [reply(*(call("Write", file_path=path, content="") for path in paths)), reply("ok")]
+    async with ModelServer(script) as server:
+        async with tugline.Session(base_url=server.url, permission=permission, **options) as session:
+            async with session.stream("Go") as events:
+                ends = [event.result async for event in events if isinstance(event, tugline.ResultAdded)]
+    said = "<tool_use_error>The input of Write is invalid: "
+    assert [str(end.content).startswith(said) for end in ends] == [True] * len(paths)
+    assert asked == []
+
+
 async def test_leaving_a_query_early_interrupts_the_turn_and_cleans_up(options: dict[str, Any]) -> None:
     async with ModelServer([reply("a", gate("never"), "b")], lenient=True) as server:
         async for event in tugline.query("Hello", base_url=server.url, **options):

@@ -95,6 +95,8 @@ async def test_a_missing_file_names_what_comes_close(desk: Desk) -> None:
     desk.file("readme.md")
     text = await refusal(desk, file_path="confg.yaml")
     assert f"Did you mean {desk.root}/config.yaml?" in text
+    beyond = await refusal(desk, file_path="config.yaml/deep/x")
+    assert beyond.endswith(f"/deep/x: {desk.root}/config.yaml is no folder that can be read.")
     assert "config.yaml" in await refusal(desk, file_path="config.yml")
     assert str(desk.root) in await refusal(desk, file_path="other/deep/zzz.txt")
 
@@ -206,7 +208,8 @@ async def test_link_loops_and_dangling_links_are_plain_errors(desk: Desk) -> Non
     (desk.root / "b").symlink_to("a")
     (desk.root / "gone").symlink_to("nowhere")
     assert "too many links" in await refusal(desk, file_path="a")
-    assert "There is no file" in await refusal(desk, file_path="gone")
+    gone = f"{desk.root}/gone: it is a link to {desk.root}/nowhere, which is not there."
+    assert await refusal(desk, file_path="gone") == f"There is no file {gone}"
 
 
 @pytest.mark.parametrize("path", ["", "a\0b", "x" * 300, "\ud800", "/" + "d/" * 3000 + "f"])

@@ -32,6 +32,7 @@ from tugline.protocol.specs import (
     Display,
     Footprint,
     ModelCard,
+    PathSubject,
     Progress,
     Reminder,
     Result,
@@ -265,6 +266,10 @@ class Executor:
 
     async def _check(self, call: _Call, tool: Tool) -> Passed | Refused:
         try:
+            for subject in tool.subjects(call.data):
+                if isinstance(subject, PathSubject):
+                    # of a path that leads nowhere there is nothing to judge, nor to ask a person
+                    self._gear.workspace.resolve(subject.path, self._gear.state.now.cwd)
             return await self._gear.gate.check(call.use.id, tool, call.data, call.use.input, self._gear.state.now)
         except WorkspaceError as error:
             return Refused(wording.invalid_input(tool.name, str(error)), denial=False)

@@ -46,7 +46,7 @@ def locate(path: str, context: ToolContext) -> Place:
 async def missing(place: Place, context: ToolContext, what: str = "file") -> ToolError:
     """The error for what does not exist, with the names that come close."""
     folder, name = os.path.split(place.name)
-    gone: list[str] = []
+    gone = False
     while True:
         try:
             entries = await context.workspace.entries(folder)
@@ -55,7 +55,13 @@ async def missing(place: Place, context: ToolContext, what: str = "file") -> Too
             if folder in ("/", ""):
                 return ToolError(f"There is no {what} {place.name}.")
             folder, name = os.path.split(folder)
-            gone.append(name)
+            gone = True
+    if any(entry == name for entry, _ in entries):
+        there = os.path.join(folder, name)
+        why = (
+            f"{there} is no folder that can be read" if gone else f"it is a link to {place.target}, which is not there"
+        )
+        return ToolError(f"There is no {what} {place.name}: {why}.")
     names = [entry for entry, _ in entries[:_LOOKED_AT]]
     near = _close_names(name, names)
     hint = f" Did you mean {' or '.join(os.path.join(folder, hit) for hit in near)}?" if near else ""
