@@ -112,6 +112,16 @@ async def test_a_pattern_may_span_lines(desk: Desk) -> None:
     assert "No matches" in await desk.text(GREP, pattern="os.needle")
 
 
+@pytest.mark.parametrize("pattern", [r"os\nneedle", "os\nneedle", r"[a\]b]\n", r"\\\n"])
+async def test_a_pattern_with_a_line_end_is_not_answered_with_no_matches(desk: Desk, pattern: str) -> None:
+    assert "Set `multiline`" in await refusal(desk, pattern=pattern)
+
+
+@pytest.mark.parametrize("pattern", [r"imp[^\n]*os", r"imp[^\]\n]*os", r"(needle|\\n)", "imp[^\n]rt"])
+async def test_a_pattern_that_only_speaks_of_line_ends_is_searched(desk: Desk, pattern: str) -> None:
+    assert "src/a.py" in await desk.text(GREP, pattern=pattern)
+
+
 async def test_long_results_are_paged(desk: Desk) -> None:
     desk.file("many.txt", "".join(f"row {n}\n" for n in range(1_000)))
     options = {"pattern": "^row", "output_mode": "content", "path": "many.txt"}
@@ -212,6 +222,19 @@ async def test_glob_reads_from_where_it_is_told(desk: Desk) -> None:
     desk.state = type(desk.state)(str(desk.root / "src"))
     assert await desk.text(GLOB, pattern="../*.md") == str(desk.root / "readme.md")
     assert (await desk.text(GLOB, pattern="*.py")).splitlines() == ["deep/b.py", "a.py"]
+
+
+async def test_glob_knows_the_home_folder(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(desk.root / "src"))
+    assert await desk.text(GLOB, pattern="~/deep/*.py", path="ignored") == "src/deep/b.py"
+    assert "src/a.py" in await desk.text(GLOB, pattern="~/*")
+
+
+async def test_glob_says_how_a_bracket_is_written(desk: Desk) -> None:
+    desk.file("pages/[id].tsx")
+    missed = await desk.text(GLOB, pattern="pages/[id].tsx")
+    assert r"written \[ and \]" in missed
+    assert await desk.text(GLOB, pattern=r"pages/\[id\].tsx") == "pages/[id].tsx"
 
 
 async def test_glob_says_what_it_did_not_find(desk: Desk) -> None:

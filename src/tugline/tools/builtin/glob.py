@@ -69,10 +69,10 @@ class Glob(BuiltinTool[GlobInput]):
             if fits(name) and not self._hides(os.path.join(place.name, name), os.path.join(place.target, name))
         ]
         if not found:
-            return Result(
-                f"No files match {data.pattern} in {place.name} (files that git ignores are left out).",
-                Display("no files"),
-            )
+            text = f"No files match {cut_line(data.pattern)} in {place.name} (files that git ignores are left out)."
+            if "[" in data.pattern:
+                text += r" A bracket in a name is written \[ and \], for [ab] stands for one letter."
+            return Result(text, Display("no files"))
         shown = [quoted(shown_path(os.path.join(place.name, name), context.state.cwd)) for name in found[:LIMIT]]
         count = f"{len(found):,} file{'s' if len(found) != 1 else ''}" if hits.whole else f"over {len(found):,} files"
         text = "\n".join(shown)
@@ -85,4 +85,5 @@ class Glob(BuiltinTool[GlobInput]):
 
 def _base(data: GlobInput) -> str:
     """The folder that the search begins in, as given."""
-    return os.path.join(data.path or ".", split_base(data.pattern)[0])
+    base = split_base(data.pattern)[0]
+    return base if base.split("/", 1)[0] == "~" else os.path.join(data.path or ".", base)

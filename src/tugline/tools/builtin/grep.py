@@ -1,6 +1,7 @@
 """Grep: files by what they contain."""
 
 import os.path
+import re
 from collections.abc import Callable
 from typing import Annotated, Literal
 
@@ -101,6 +102,8 @@ class Grep(BuiltinTool[GrepInput]):
         """Search."""
         if not data.pattern:
             raise ToolError("The pattern is empty; Glob finds files by name.")
+        if not data.multiline and _has_line_end(data.pattern):
+            raise ToolError("The pattern has a line end in it, but lines are searched one by one. Set `multiline`.")
         place = locate(data.path or ".", context)
         with plain_errors():
             stat = await context.workspace.stat(place.name)
@@ -203,6 +206,12 @@ def _answer(entries: list[str], unit: str, data: GrepInput, hits: Hits) -> Resul
 
 def _counted(count: int, unit: str) -> str:
     return f"{count:,} {unit}{'s' if count != 1 else ''}"
+
+
+def _has_line_end(pattern: str) -> bool:
+    """Whether it wants a line to end and another to follow. `[^\\n]` does not."""
+    plain = re.sub(r"\\[^n]", "", pattern, flags=re.DOTALL)
+    return bool(re.search(r"\n|\\n", re.sub(r"\[\^?\]?[^]]*\]", "", plain)))
 
 
 def _split_globs(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
