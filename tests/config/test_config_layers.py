@@ -274,6 +274,13 @@ def test_an_unknown_setting_is_a_warning_with_the_nearest_right_one(desk: Desk) 
     ]
 
 
+def test_a_name_that_stands_twice_is_said_because_only_the_last_one_counts(desk: Desk) -> None:
+    path = desk.user('{"theme": "a",\n "permissions": {"deny": ["Read(a)"]},\n "permissions": {"ask": ["Read(b)"]}}')
+    config = desk.load()
+    assert texts(config) == [f"{path}:3:2: 'permissions' stands twice; only the last one counts"]
+    assert [rule.text for rule in (*config.deny, *config.ask)] == ["Read(b)"]
+
+
 def test_settings_of_another_tool_are_read_without_complaint_about_what_is_only_theirs(desk: Desk) -> None:
     desk.claude_user(
         {"brandNew": 1, "hooks": {}, "model": "opus", "permissions": {"allow": ["Read"]}, "env": {"A": "1"}}

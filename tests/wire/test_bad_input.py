@@ -47,6 +47,8 @@ UUID = "4f0c3b5e-8a52-4c5d-9d6b-0f5c7d1c2b3a"
         (["-p", "x", "--add-dir", "nowhere"], "nowhere"),
         (["-p", "x", "--dangerously-skip-permissions", "--permission-mode", "plan"], "contradict each other"),
         (["-p", "x", "--tools", "Reed"], "Reed"),
+        (["-p", "x", "--allowed-tools", "Bash("], "--allowed-tools: permission rule 'Bash(' cannot be used"),
+        (["-p", "x", "--disallowedTools", "Read,WebFetch(x)"], "--disallowed-tools: permission rule 'WebFetch(x)'"),
         (["mcp", "list"], "`tugline mcp` is not available in this version."),
         (["config", "chow"], "There are: config show, config schema."),
         (["completion", "csh"], "takes one of bash, zsh, fish."),
@@ -73,6 +75,24 @@ async def test_no_key_says_in_three_lines_what_to_set(desk: Desk) -> None:
     assert [line["type"] for line in refused.lines] == ["result"]
     assert (refused.result["subtype"], refused.result["session_id"]) == ("error_during_execution", UUID)
     assert "ANTHROPIC_API_KEY" in refused.result["errors"][0]
+
+
+async def test_a_broken_rule_is_named_with_its_place_and_only_one_that_forbids_stops_the_run(
+    desk: Desk, serve: Serve
+) -> None:
+    await serve([reply("Done.")])
+    path = desk.folder / "state" / "config" / "settings.json"
+    path.parent.mkdir(parents=True)
+    path.write_text('{"permissions":\n  {"allow": ["Edit", "Bash("]}}')
+    allowed = await desk.run("-p", "Go")
+    assert (allowed.code, allowed.out) == (0, "Done.\n")
+    assert_clean(allowed, lines=1)
+    assert f"{path}:2:22: permission rule 'Bash(' cannot be used: the closing ) is missing" in allowed.err
+    path.write_text('{"permissions":\n  {"deny": ["Bash("]}}')
+    denied = await desk.run("-p", "Go")
+    assert (denied.code, denied.out) == (1, "")
+    assert_clean(denied, lines=1)
+    assert f"{path}:2:13: permission rule 'Bash('" in denied.err
 
 
 @pytest.mark.parametrize("text", ['{"model": }', '{"permissions": {"allow": ["Bash("]}}'])

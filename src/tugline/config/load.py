@@ -258,7 +258,7 @@ def _rules(found: list[Source]) -> tuple[dict[Kind, tuple[Rule, ...]], list[Prob
                 try:
                     held.append(parse_rule(text, kind, where))
                 except RuleError as error:
-                    problems.append(Problem("error", str(error), fatal=True))
+                    problems.append(Problem("error", str(error), fatal=kind != "allow"))
     return {kind: tuple(held) for kind, held in rules.items()}, problems
 
 

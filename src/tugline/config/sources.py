@@ -15,13 +15,15 @@ from msgspec import Struct
 
 from tugline.config.place import locate
 from tugline.config.settings import FOREIGN, FOREIGN_PERMISSIONS, Settings
-from tugline.rules.rule import split_rules
+from tugline.rules.rule import Kind, RuleError, parse_rule, split_rules
 from tugline.rules.terminal import clean
 
 SIZE_LIMIT = 1_000_000
 Path = tuple[str, ...]
 Layer = Literal["default", "user", "project", "local", "environment", "command line", "managed"]
 Fields = Mapping[str, Any]
+_RULES: dict[tuple[str, ...], Kind] = {("permissions", kind): kind for kind in typing.get_args(Kind)}
+_FORBIDDING = (("permissions", "deny"), ("permissions", "ask"))
 
 
 class Problem(Struct, frozen=True):
@@ -137,11 +139,17 @@ def _map(data: Mapping[str, Any], kind: Any, path: Path, problems: list[Problem]
 def _list(data: list[Any], kind: Any, path: Path, problems: list[Problem], where: _Where) -> tuple[Any, ...]:
     """The entries that are right: one wrong deny rule must not take the others along."""
     good: list[Any] = []
+    rules = _RULES.get(path)
     for position, value in enumerate(data):
         try:
-            good.append(msgspec.convert(value, kind))
+            entry = msgspec.convert(value, kind)
+            if rules is not None:
+                parse_rule(entry, rules)
+            good.append(entry)
         except msgspec.ValidationError as error:
             problems.append(_wrong((*path, position), str(error), where))
+        except RuleError as error:
+            problems.append(Problem("error", _line(f"{where.at((*path, position))}: {error}"), path in _FORBIDDING))
     return tuple(good)
 
 
@@ -182,7 +190,7 @@ def _wrong(path: tuple[str | int, ...], message: str, where: _Where) -> Problem:
     dotted = "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in full).lstrip(".")
     level: Literal["warning", "error"] = "warning" if where.foreign else "error"
     # without a rule that forbids something no session may start
-    fatal = path[:2] in (("permissions", "deny"), ("permissions", "ask"))
+    fatal = path[:2] in _FORBIDDING
     return Problem(level, _line(f"{where.at(full)}: {dotted}: {message[:1].lower() + message[1:]}"), fatal)
 
 
@@ -222,15 +230,27 @@ def read_json(raw: bytes, layer: Layer, name: str, *, foreign: bool = False) -> 
         return None, [Problem("error", f"{name}:{line}: is not UTF-8 text")]
     if not text.strip():
         return None, []
+    twice: list[str] = []
+
+    def take(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        made = dict(pairs)
+        if len(made) < len(pairs):
+            twice.extend(key for key in made if sum(key == other for other, _ in pairs) > 1)
+        return made
+
     try:
-        data = json.loads(text)
+        data = json.loads(text, object_pairs_hook=take)
     except json.JSONDecodeError as error:
         return None, [Problem("error", f"{name}:{error.lineno}:{error.colno}: broken JSON: {error.msg}")]
     except (RecursionError, ValueError):
         return None, [Problem("error", f"{name}: broken JSON: nested too deeply, or a number that is too long")]
     if not isinstance(data, dict):
         return None, [Problem("error", f"{name}:1:1: expected an object with settings, got `{_kind(data)}`")]
-    return check(data, layer, name, text, foreign=foreign)
+    source, problems = check(data, layer, name, text, foreign=foreign)
+    for key in dict.fromkeys(twice):
+        place = _Where(name, text, foreign).at((key,))
+        problems.append(Problem("warning", _line(f"{place}: {key!r} stands twice; only the last one counts")))
+    return source, problems
 
 
 # -- the environment --------------------------------------------------------------------------------

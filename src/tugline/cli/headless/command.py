@@ -1,7 +1,7 @@
 """`tugline -p`: from the flags to a run."""
 
 import os
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 
@@ -22,6 +22,7 @@ from tugline.cli.version import PROTOCOL_LEVEL
 from tugline.observe.debug_log import DebugLog
 from tugline.options import Options
 from tugline.protocol.errors import UsageError
+from tugline.rules.rule import Kind, RuleError, parse_rule
 from tugline.rules.terminal import clean, clean_controls
 from tugline.runtime.system import new_uuid
 
@@ -76,6 +77,8 @@ def make_options(arguments: Arguments) -> Options:
     resumes = arguments.continue_session or arguments.resume is not None
     if arguments.resume == "":
         raise UsageError("--resume needs an id, or words of a title or a first prompt. See: tugline sessions list")
+    _check_rules("--allowed-tools", arguments.allowed_tools, "allow")
+    _check_rules("--disallowed-tools", arguments.disallowed_tools, "deny")
     return Options(
         model=arguments.model,
         fallback_model=arguments.fallback_model,
@@ -104,6 +107,14 @@ def make_options(arguments: Arguments) -> Options:
         record=arguments.record,
         debug=arguments.debug,
     )
+
+
+def _check_rules(flag: str, rules: Sequence[str], kind: Kind) -> None:
+    for rule in rules:
+        try:
+            parse_rule(rule, kind)
+        except RuleError as error:
+            raise UsageError(f"{flag}: {error}.") from None
 
 
 def _words(given: str | None, path: str | None, flag: str) -> str | None:
