@@ -1,5 +1,6 @@
 """How a turn ends, or goes on: the table of loop.md §2."""
 
+import asyncio
 from collections.abc import Sequence
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 from stage import OpenGate, Stage, assert_valid, results, texts
 
 from tugline.loop.agent import AgentSpec
+from tugline.loop.executor import Passed, Refused
 from tugline.loop.inbox import Letter
 from tugline.ports import HookAfter, Tool
 from tugline.protocol.blocks import Text, ToolUse
@@ -25,7 +27,7 @@ from tugline.protocol.events import (
 from tugline.protocol.ids import CallId, MessageId
 from tugline.protocol.messages import Assistant, Message, User
 from tugline.protocol.records import Compacted
-from tugline.protocol.specs import Cwd, ModelCard, Result
+from tugline.protocol.specs import AgentState, Cwd, ModelCard, Result
 from tugline.protocol.usage import Usage
 from tugline.providers.fallback import Fallback
 from tugline.rules import wording
@@ -424,6 +426,28 @@ async def test_what_a_tool_has_done_stands_when_the_hooks_after_it_are_interrupt
         turn.interrupt()
     assert [(r.content, r.is_error) for r in results(stage.messages[2])] == [("moved", False)]
     assert stage.gear.state.now.cwd == "/elsewhere"
+
+
+class CancellingHook(OpenGate):
+    """Before each call it cancels the task that it runs in."""
+
+    async def check(
+        self, call: CallId, tool: Tool, data: Any, given: dict[str, Any], state: AgentState
+    ) -> Passed | Refused:
+        task = asyncio.current_task()
+        assert task is not None
+        task.cancel()
+        return await super().check(call, tool, data, given, state)
+
+
+async def test_a_hook_that_cancels_the_task_of_a_call_leaves_a_conversation_that_can_go_on() -> None:
+    stage = Stage(ScriptedProvider([reply(call("look", name="a")), reply("ok")]), gate=CancellingHook())
+    turn = stage.turn()
+    with pytest.raises(RuntimeError, match="the task of a call was cancelled") as caught:
+        await turn.run()
+    assert turn.crash(caught.value).reason == "failed"
+    assert_valid(stage.messages)
+    assert (await stage.run("go on")).text == "ok"
 
 
 async def test_the_model_is_resolved_anew_for_each_request_and_a_change_is_told() -> None:

@@ -17,7 +17,8 @@ import tugline
 from tugline import Allow, Deny, PermissionQuestion
 from tugline.ports import HookAfter, HookVerdict, ToolContext
 from tugline.protocol import events as said
-from tugline.protocol.chunks import BlockDelta, BlockStarted, Chunk, ReplyEnded, ReplyStarted
+from tugline.protocol.blocks import Text
+from tugline.protocol.chunks import BlockClosed, BlockDelta, BlockStarted, Chunk, ReplyEnded, ReplyStarted
 from tugline.protocol.errors import SessionError, ToolError, UsageError
 from tugline.protocol.ids import ReplyId
 from tugline.protocol.specs import Display, ModelCard, ModelRequest, Progress, Result
@@ -48,6 +49,23 @@ async def _cancels_itself() -> str:
     future: asyncio.Future[str] = asyncio.get_running_loop().create_future()
     future.cancel()
     return await future
+
+
+async def _cancels_its_own_task() -> str:
+    """Cancels the task that it runs in, as some libraries do for a time limit."""
+    task = asyncio.current_task()
+    assert task is not None
+    task.cancel()
+    await asyncio.sleep(0)
+    return "never"
+
+
+async def _cancels_its_own_task_and_returns() -> str:
+    """The same, and does not stay to see it."""
+    task = asyncio.current_task()
+    assert task is not None
+    task.cancel()
+    return "all done"
 
 
 async def _group_fails() -> str:
@@ -89,6 +107,8 @@ async def _surrogates() -> Result:
 
 UNRULY = {
     "cancels itself": (_cancels_itself, "CancelledError"),
+    "cancels its own task": (_cancels_its_own_task, "CancelledError"),
+    "cancels its own task and returns": (_cancels_its_own_task_and_returns, "all done"),
     "fails in a group": (_group_fails, "ValueError: no such page"),
     "refuses in a group": (_group_refuses, "the page is locked"),
     "returns nonsense": (_nonsense, "neither text nor"),
@@ -281,6 +301,11 @@ async def _closes_what_never_opened() -> AsyncIterator[Sequence[Chunk]]:
     yield (BlockStarted(0, "tool_use"), BlockDelta(4, "x"))
 
 
+async def _begins_twice() -> AsyncIterator[Sequence[Chunk]]:
+    yield (ReplyStarted(ReplyId("r"), "m"), BlockStarted(0, "text"), BlockDelta(0, "SPOILED"))
+    yield (ReplyStarted(ReplyId("r"), "m"), ReplyEnded("end_turn", Usage()))
+
+
 async def _usage_error() -> AsyncIterator[Sequence[Chunk]]:
     for _ in range(1):
         raise UsageError("There is no model of that name.")
@@ -292,8 +317,9 @@ BAD_PROVIDERS = {
     "raises midway": (_raises_midway, "ValueError: no weights"),
     "cancels itself": (_cancels, "before it was whole"),
     "stops short": (_stops_short, "before it was whole"),
-    "ends what never began": (_ends_what_never_began, ""),
-    "begins in the middle": (_closes_what_never_opened, ""),
+    "ends what never began": (_ends_what_never_began, "The provider said ReplyEnded before a reply had begun."),
+    "begins in the middle": (_closes_what_never_opened, "The provider said BlockStarted before a reply had begun."),
+    "begins twice": (_begins_twice, "The provider began a second reply inside the first."),
     "says what the user can mend": (_usage_error, "There is no model of that name."),
 }
 
@@ -329,6 +355,21 @@ async def test_whatever_a_provider_of_the_users_does_the_turn_ends_and_the_next_
     ended = [event.reply for event in heard if isinstance(event, said.Tombstone)]
     ended += [event.message.reply for event in heard if isinstance(event, said.ReplyFinished)]  # type: ignore[misc]
     assert sorted(began) == sorted(ended)
+
+
+async def test_what_a_provider_says_after_the_end_of_its_reply_does_not_count(options: dict[str, Any]) -> None:
+    def whole(word: str) -> tuple[Chunk, ...]:
+        block = (BlockStarted(0, "text"), BlockDelta(0, word), BlockClosed(0, Text(word)))
+        return (ReplyStarted(ReplyId("r"), "m"), *block, ReplyEnded("end_turn", Usage()))
+
+    async def chunks() -> AsyncIterator[Sequence[Chunk]]:
+        yield whole("once")
+        yield whole("SPOILED")
+
+    async with tugline.Session(provider=Own(chunks), model="m", **options) as session:
+        heard = hear(session)
+        assert (await session.run("Go")).text == "once"
+    assert "SPOILED" not in repr(heard)
 
 
 async def test_after_an_interrupt_a_provider_that_counts_its_calls_anew_does_no_harm(options: dict[str, Any]) -> None:

@@ -203,6 +203,11 @@ class Executor:
         if not self._all_done.is_set():
             await self._all_done.wait()
 
+    @property
+    def is_done(self) -> bool:
+        """Whether every call has its result."""
+        return self._all_done.is_set()
+
     def results(self) -> tuple[ToolResult, ...]:
         """All results in the order of the calls; only after `finished` or `interrupt`."""
         return tuple(call.result for call in self._calls if call.result is not None)
@@ -360,11 +365,12 @@ class Executor:
                 result = await tool.run(call.data, context)
             result = results.sealed(result)
         except anyio.get_cancelled_exc_class() as error:
-            if is_cancelled():
+            if is_call_cancelled():
                 raise
-            return self._crashed(tool, error)  # the tool's own: nobody has cancelled the call
+            result = self._crashed(tool, error)  # the tool's own: nobody has cancelled the call
         except (Exception, SystemExit) as error:  # tool boundary: a crash is an error result
-            return self._crashed(tool, error)
+            result = self._crashed(tool, error)
+        await _forget_own_cancellation()
         return result
 
     def _crashed(self, tool: Tool, error: BaseException) -> Result:
@@ -512,6 +518,24 @@ def is_cancelled() -> bool:
     """Whether the running task is being cancelled from outside."""
     task = asyncio.current_task()
     return anyio.current_effective_deadline() == -math.inf or (task is not None and task.cancelling() > 0)
+
+
+def is_call_cancelled() -> bool:
+    """The same for a call: its task is the executor's, and ended by cancel scopes alone."""
+    return anyio.current_effective_deadline() == -math.inf
+
+
+async def _forget_own_cancellation() -> None:
+    """A tool that cancelled the task it ran in has ended its own work with that, and nothing else."""
+    task = asyncio.current_task()
+    if task is None or not task.cancelling() or is_call_cancelled():
+        return
+    try:
+        await asyncio.sleep(0)
+    except asyncio.CancelledError:
+        pass
+    while task.cancelling():
+        task.uncancel()
 
 
 def innermost(error: BaseException) -> BaseException:

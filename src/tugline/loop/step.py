@@ -91,6 +91,8 @@ class Step:
             else:
                 assert self.executor is not None
                 await self.executor.finished()
+        if self.error is None and self.executor is not None and not self.executor.is_done:
+            raise RuntimeError("the task of a call was cancelled, and nobody had interrupted it")
 
     async def _receive(self, request: ModelRequest, tasks: TaskGroup) -> None:
         try:
@@ -161,9 +163,13 @@ class Step:
         self._gear.voice.say(kind, **fields)
 
     def _take(self, chunk: Chunk, tasks: TaskGroup) -> None:
+        if self.reply is not None:
+            return  # the reply is whole: what a provider adds to it does not count
         if isinstance(chunk, BlockDelta):
             self._take_delta(chunk)
             return
+        if isinstance(chunk, BlockStarted | BlockClosed | ReplyEnded) and self.executor is None:
+            raise _unsound(f"said {type(chunk).__name__} before a reply had begun")
         match chunk:
             case ReplyStarted():
                 self._begin(chunk, tasks)
@@ -195,6 +201,8 @@ class Step:
         voice.publish(kind(voice.number(), voice.origin, self._reply_id, chunk.index, chunk.text))
 
     def _begin(self, chunk: ReplyStarted, tasks: TaskGroup) -> None:
+        if self.executor is not None:
+            raise _unsound("began a second reply inside the first")
         self._reply_id = ReplyId(self._ids.new("reply"))
         self._model = chunk.model or self._model
         self._seen = set()
@@ -283,3 +291,7 @@ class Step:
         self._open = {}
         self._names = {}
         self._parts = []
+
+
+def _unsound(what: str) -> ProviderError:
+    return ProviderError(Failure("unexpected_reply", f"The provider {what}."))
