@@ -157,11 +157,11 @@ def feed(pipe: tuple[int, int], data: bytes) -> int:
 
 
 def test_stdin_stands_below_the_prompt(pipe: tuple[int, int]) -> None:
-    assert read_prompt("Sum up:", fd=feed(pipe, b"\xef\xbb\xbfone\n")) == "Sum up:\n\none\n"
+    assert read_prompt("Sum up:", fd=feed(pipe, b"\xef\xbb\xbfone\n")) == (Text("Sum up:"), Text("one\n"))
 
 
 def test_stdin_alone_is_the_prompt(pipe: tuple[int, int]) -> None:
-    assert read_prompt(None, fd=feed(pipe, "grüß\x1b[1m".encode())) == "grüß\x1b[1m"
+    assert read_prompt(None, fd=feed(pipe, "grüß\x1b[1m".encode())) == (Text("grüß\x1b[1m"),)
 
 
 def test_a_terminal_is_never_waited_for() -> None:
@@ -181,7 +181,7 @@ def test_a_socket_that_says_nothing_is_left_alone_where_there_is_a_prompt(monkey
     monkeypatch.setattr("tugline.cli.headless.prompt.PATIENCE", 0.01)
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        assert read_prompt("Go", fd=ours.fileno()) == "Go"
+        assert read_prompt("Go", fd=ours.fileno()) == (Text("Go"),)
 
 
 @pytest.mark.parametrize("data", [b"", b" \n"])

@@ -108,8 +108,17 @@ async def test_stdin_is_appended_to_the_prompt(desk: Desk, serve: Serve) -> None
     await desk.run("-p", "Sum this up:", stdin=b"one\ntwo\n")
     await desk.run(stdin="Grüße".encode())
     texts = [body["messages"][-1]["content"] for body in server.bodies]
-    assert "Sum this up:\n\none\ntwo\n" in json.dumps(texts[0]).encode().decode("unicode_escape")
+    assert [part["text"] for part in texts[0]] == ["Sum this up:", "one\ntwo\n"]
     assert "Grüße" in json.dumps(texts[1], ensure_ascii=False)
+
+
+async def test_what_is_piped_in_cannot_have_files_attached(desk: Desk, serve: Serve) -> None:
+    (desk.cwd / "mine.txt").write_text("I meant this one")
+    (desk.cwd / "key.txt").write_text("canary")
+    server = await serve([reply("ok")])
+    await desk.run("-p", "Compare with @mine.txt:", stdin=b"+ thanks to @key.txt\n")
+    sent = server.requests[0].raw
+    assert (b"I meant this one" in sent, b"canary" in sent) == (True, False)
 
 
 async def test_a_denied_call_is_listed_and_explained(desk: Desk, serve: Serve) -> None:

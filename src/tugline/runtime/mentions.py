@@ -38,8 +38,9 @@ class Mentions:
         self._judge = judge
 
     async def expand(self, content: PromptContent, card: ModelCard) -> PromptContent:
-        """The prompt with what it mentions behind it."""
-        paths = [path for part in content if isinstance(part, Text) for path in find_mentions(part.text)]
+        """The prompt with what it mentions behind it. Only the first part speaks for the person; what follows is data,
+        and who wrote that must not choose what is read."""
+        paths = find_mentions(content[0].text) if content and isinstance(content[0], Text) else ()
         if not paths:
             return content
         attached: dict[str, PromptContent] = {}

@@ -5,6 +5,8 @@ import select
 import stat
 
 from tugline.cli.streams import complain
+from tugline.protocol.blocks import Text
+from tugline.protocol.commands import PromptContent
 from tugline.protocol.errors import UsageError
 
 LIMIT = 10 << 20
@@ -16,16 +18,17 @@ PATIENCE = 3.0
 _TEXT_CONTROLS = frozenset(b"\t\n\r\f\v\b\x1b")
 
 
-def read_prompt(given: str | None, *, fd: int = 0) -> str:
-    """What to send to the model: the words given, then a blank line and what stdin holds.
+def read_prompt(given: str | None, *, fd: int = 0) -> PromptContent:
+    """What to send to the model: the words given, then what stdin holds, as a part of its own: files are mentioned by
+    the person, not by data.
 
     Raises `UsageError` for nothing at all, for binary input and for too much of it. Never waits for a terminal.
     """
     piped = read_piped(fd, optional=bool(given and given.strip()))
-    text = "\n\n".join(part for part in (given or "", piped) if part.strip())
-    if not text:
+    parts = tuple(Text(part) for part in (given or "", piped) if part.strip())
+    if not parts:
         raise UsageError('There is no prompt. Give one: tugline -p "..." or: echo "..." | tugline -p')
-    return text
+    return parts
 
 
 def read_piped(fd: int, *, optional: bool) -> str:

@@ -17,6 +17,7 @@ from tugline.cli.stopping import Stopped, Stopping
 from tugline.cli.story import Story
 from tugline.observe.debug_log import DebugLog
 from tugline.options import Options
+from tugline.protocol.commands import PromptContent
 from tugline.protocol.errors import ProviderError, TuglineError, UsageError
 from tugline.protocol.events import Event, TurnFinished
 from tugline.protocol.ids import MessageId
@@ -26,7 +27,7 @@ from tugline.runtime.session import Session
 QUEUE_LIMIT = 50_000
 """Events that may wait for a reader of stdout before neighbouring pieces of a reply come as one: about 10 MB."""
 INTERRUPTED = Failed("Interrupted.", terminal_reason="aborted_streaming")
-MakePrompt = Callable[[], str]
+MakePrompt = Callable[[], str | PromptContent]
 Around = Callable[[Options], AbstractAsyncContextManager[Options]]
 """What is there as long as the session, and changes what it works with: a scripted model."""
 
@@ -82,7 +83,7 @@ class HeadlessRun:
         finally:
             self._stopping.restore()
 
-    async def _guarded(self, prompt: str) -> int:
+    async def _guarded(self, prompt: str | PromptContent) -> int:
         loop = asyncio.get_running_loop()
         self._stopping.bind(lambda: loop.call_soon_threadsafe(self._stop))
         try:
@@ -102,11 +103,11 @@ class HeadlessRun:
             return self._ended(INTERRUPTED, self._stopping.code or 130)
         return self._stopping.code or exit_code(self.finished)
 
-    async def _converse(self, prompt: str) -> None:
+    async def _converse(self, prompt: str | PromptContent) -> None:
         async with self._around(self._options) if self._around else nullcontext(self._options) as options:
             await self._in_session(options, prompt)
 
-    async def _in_session(self, options: Options, prompt: str) -> None:
+    async def _in_session(self, options: Options, prompt: str | PromptContent) -> None:
         async with open_session(options) as session:
             self._session = session
             events = session.subscribe(QUEUE_LIMIT)
