@@ -28,6 +28,12 @@ async def until_written(path: Path) -> str:
     return path.read_text().strip()
 
 
+def hears(pid: int, number: signal.Signals) -> bool:
+    """Whether a process has a handler of its own for the signal."""
+    caught = next(line for line in Path(f"/proc/{pid}/status").read_text().splitlines() if line.startswith("SigCgt:"))
+    return bool(int(caught.split()[1], 16) >> (number - 1) & 1)
+
+
 def is_alive(pid: int) -> bool:
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
@@ -105,7 +111,9 @@ async def test_a_second_sigint_ends_at_once_and_leaves_no_child(desk: Desk, serv
 
 async def test_a_signal_before_anything_is_there_ends_quietly(desk: Desk) -> None:
     process = await desk.start("-p", stdin=asyncio.subprocess.PIPE)
-    await asyncio.sleep(0.6)  # it waits for stdin now; a signal any earlier meets Python's own start
+    async with asyncio.timeout(20):
+        while not hears(process.pid, signal.SIGTERM):  # a signal any earlier meets Python's own start
+            await asyncio.sleep(0.01)
     process.send_signal(signal.SIGTERM)
     assert (await desk.end(process, limit=3)).code == 143
 
