@@ -117,6 +117,27 @@ async def test_replacing_a_cell_clears_what_it_printed_and_leaves_the_rest(desk:
     assert text.startswith(f"Replaced cell calc of {path}.\n     1 - 1/0")
 
 
+async def test_line_ends_stay_as_they_are(desk: Desk) -> None:
+    path = desk.file("n.ipynb", book(cells()).replace("\n", "\r\n"))
+    await desk.call(READ, file_path="n.ipynb")
+    await desk.call(EDIT, notebook_path="n.ipynb", cell_id="intro", new_source="a\nb")
+    raw = path.read_bytes()
+    assert raw.count(b"\n") == raw.count(b"\r\n") > 10
+    assert json.loads(raw)["cells"][0]["source"] == ["a\n", "b"]
+
+
+async def test_cells_with_the_same_id_are_told_apart(desk: Desk) -> None:
+    same: list[Any] = [
+        {"cell_type": "raw", "id": "cell-1", "metadata": {}, "source": word} for word in ("one", "two", "three")
+    ]
+    path = desk.file("n.ipynb", book(same))
+    shown = await desk.text(READ, file_path="n.ipynb")
+    names = [line.split()[3].rstrip(",") for line in shown.splitlines() if line.startswith("[cell ")]
+    assert len(set(names)) == 3
+    await desk.call(EDIT, notebook_path="n.ipynb", cell_id=names[2], new_source="changed")
+    assert [cell["source"] for cell in json.loads(path.read_text())["cells"]] == ["one", "two", "changed"]
+
+
 async def test_a_cell_is_put_in_after_another_or_at_the_top(desk: Desk) -> None:
     path = desk.file("n.ipynb", book(cells()))
     await desk.call(READ, file_path="n.ipynb")

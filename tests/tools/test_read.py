@@ -246,6 +246,8 @@ async def test_a_cut_off_picture_is_a_plain_error(desk: Desk) -> None:
         whole = picture(form, (200, 200))
         desk.file("a.img", whole[: len(whole) // 2])
         assert "is no whole" in await refusal(desk, file_path="a.img")
+    desk.file("a.img", b"\x89PNG\r\n\x1a\n")
+    assert (await refusal(desk, file_path="a.img")).rstrip(".").endswith("it is no whole PNG picture")
 
 
 async def test_a_decompression_bomb_is_not_opened(desk: Desk) -> None:

@@ -111,7 +111,8 @@ def fit_image(content: bytes, kind: str) -> Fitted:
     except ValueError:
         raise
     except (OSError, SyntaxError, EOFError, struct.error, zlib.error, IndexError, KeyError, TypeError) as error:
-        raise ValueError(f"it is no whole {kind.upper()} picture ({error})") from None
+        why = f" ({error})" if isinstance(error, OSError) else ""
+        raise ValueError(f"it is no whole {kind.upper()} picture{why}") from None
 
 
 def _open(content: bytes, kind: str) -> Any:

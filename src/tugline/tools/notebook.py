@@ -41,16 +41,27 @@ def dump(notebook: dict[str, Any], before: bytes) -> bytes:
     text = json.dumps(notebook, ensure_ascii=False, indent=indent, separators=separators)
     if before.endswith(b"\n"):
         text += "\n"
+    if b"\r\n" in before:
+        # no line end of JSON stands inside a string
+        text = text.replace("\n", "\r\n")
     try:
         return text.encode()
     except UnicodeEncodeError:
         return json.dumps(notebook, indent=indent, separators=separators).encode() + b"\n"
 
 
-def cell_id(cell: dict[str, Any], index: int) -> str:
-    """How a cell is named: its own id, or its place for those that have none."""
-    own = cell.get("id")
-    return own if isinstance(own, str) and own else f"cell-{index}"
+def cell_names(cells: list[dict[str, Any]]) -> list[str]:
+    """How the cells are named: by their own id, or by their place where they have none, or that of an earlier cell."""
+    names: list[str] = []
+    taken: set[str] = set()
+    for index, cell in enumerate(cells):
+        own = cell.get("id")
+        name = own if isinstance(own, str) and own and own not in taken else f"cell-{index}"
+        while name in taken:
+            name += "-again"
+        taken.add(name)
+        names.append(name)
+    return names
 
 
 def source_of(cell: dict[str, Any]) -> str:
@@ -60,7 +71,7 @@ def source_of(cell: dict[str, Any]) -> str:
 
 def find_cell(cells: list[dict[str, Any]], wanted: str) -> int:
     """Where the cell of that id stands."""
-    names = [cell_id(cell, index) for index, cell in enumerate(cells)]
+    names = cell_names(cells)
     if wanted in names:
         return names.index(wanted)
     # Also by place, for a cell that has an id of its own.
@@ -82,8 +93,9 @@ def show(content: bytes, first: int, limit: int | None, images: bool) -> Shown:
     last = min(len(cells), first - 1 + limit) if limit else len(cells)
     budget = [IMAGE_LIMIT if images else 0]
     parts: list[_Part] = []
+    names = cell_names(cells)
     for index in range(first - 1, last):
-        parts += _show_cell(cells[index], index, budget)
+        parts += _show_cell(cells[index], index, names[index], budget)
     if last < len(cells):
         parts.append(Text(f"[Cells {first} to {last} of {len(cells)}; go on with offset {last + 1}.]"))
     whole = first == 1 and last == len(cells)
@@ -103,9 +115,9 @@ def _load(content: bytes) -> dict[str, Any] | None:
     return found if isinstance(cells, list) and all(isinstance(cell, dict) for cell in cells) else None
 
 
-def _show_cell(cell: dict[str, Any], index: int, budget: list[int]) -> list[_Part]:
+def _show_cell(cell: dict[str, Any], index: int, name: str, budget: list[int]) -> list[_Part]:
     kind = cell.get("cell_type", "code")
-    parts: list[_Part] = [Text(f"[cell {index + 1}, id {cell_id(cell, index)}, {kind}]\n{source_of(cell)}")]
+    parts: list[_Part] = [Text(f"[cell {index + 1}, id {name}, {kind}]\n{source_of(cell)}")]
     outputs = cell.get("outputs")
     room = OUTPUT_LIMIT
     for output in outputs if isinstance(outputs, list) else ():

@@ -11,7 +11,7 @@ from tugline.protocol.specs import Display, Footprint, PathSubject, Result, Subj
 from tugline.tools import diff
 from tugline.tools.define import BuiltinTool, cut_line
 from tugline.tools.files import aside, locate, read_known, write_back
-from tugline.tools.notebook import as_kind, cell_id, dump, find_cell, load, new_cell, source_of, with_source
+from tugline.tools.notebook import as_kind, cell_names, dump, find_cell, load, new_cell, source_of, with_source
 
 
 class NotebookEditInput(Struct, frozen=True, forbid_unknown_fields=True):
@@ -88,8 +88,8 @@ def _change(notebook: dict[str, Any], data: NotebookEditInput) -> tuple[str, str
         taken = {cell.get("id") for cell in cells}
         cell = new_cell(notebook, data.cell_type or "code", data.new_source, lambda: _fresh_id(taken))
         cells.insert(at + 1, cell)
-        return cell_id(cell, at + 1), "", data.new_source
-    name, old = cell_id(cells[at], at), source_of(cells[at])
+        return cell_names(cells)[at + 1], "", data.new_source
+    name, old = cell_names(cells)[at], source_of(cells[at])
     if data.edit_mode == "delete":
         del cells[at]
         return name, old, ""
