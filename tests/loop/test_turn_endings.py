@@ -110,6 +110,7 @@ async def test_a_cut_reply_is_continued_three_times_and_then_stands_with_a_notic
     stage = Stage(provider, spec=AgentSpec(max_steps=1))
     finished = await stage.run()
     assert (finished.reason, finished.steps) == ("completed", 1)
+    assert finished.text == "part 0 part 1 part 2 part 3 "
     hidden = [m for m in stage.messages if isinstance(m, User) and m.hidden]
     assert [texts(m) for m in hidden] == [wording.CONTINUE_CUT] * 3
     assert [n.level for n in stage.said(Notice)] == ["warning"]
@@ -146,7 +147,7 @@ async def test_the_count_of_continuations_starts_again_after_a_step_with_tools()
     cut = [reply("x", stop="max_tokens")] * 3
     stage = Stage(ScriptedProvider([*cut, reply(call("look", name="a")), *cut, reply("end")]))
     finished = await stage.run()
-    assert (finished.text, finished.steps) == ("end", 2)
+    assert (finished.text, finished.steps) == ("xxxend", 2)
 
 
 async def test_a_refusal_ends_the_turn_and_says_so() -> None:
@@ -161,6 +162,7 @@ async def test_an_unknown_stop_reason_ends_the_turn() -> None:
     stage = Stage(ScriptedProvider([reply("hm", stop="moon_phase")]))
     finished = await stage.run()
     assert (finished.reason, finished.stop) == ("completed", "moon_phase")
+    assert ["moon_phase" in notice.text for notice in stage.said(Notice)] == [True]
 
 
 @pytest.mark.parametrize(
@@ -292,7 +294,8 @@ async def test_a_prompt_that_stays_too_long_is_a_clear_error_that_names_the_reme
     provider = ScriptedProvider([fail(413, "prompt is too long", repeat=2)])
     finished = await Stage(provider, compactor=Halver()).run()
     assert finished.reason == "prompt_too_long"
-    assert "/compact" in finished.message
+    # the provider counts otherwise than we do, so it is quoted
+    assert "prompt is too long. Shrink it with /compact" in finished.message
     provider.check()
 
 
@@ -310,6 +313,7 @@ async def test_an_empty_reply_ends_the_turn_and_leaves_no_empty_message() -> Non
     stage = Stage(ScriptedProvider([reply(), reply("ok")]))
     assert (await stage.run()).reason == "completed"
     assert [type(m) for m in stage.messages] == [User]
+    assert [notice.text for notice in stage.said(Notice)] == ["The model ended its reply without a word."]
     assert (await stage.run()).text == "ok"
 
 

@@ -32,7 +32,7 @@ from tugline.protocol.usage import Spend, Usage
 from tugline.rules import tokens, wording
 from tugline.rules.cache import marks
 from tugline.rules.price import difference
-from tugline.rules.turn import STOP_HOOK_LIMIT, Tally, after_reply, endings
+from tugline.rules.turn import RESTING, STOP_HOOK_LIMIT, Tally, after_reply, endings
 
 SHRINKS = 4
 """How many ways of shrinking may be tried before one request."""
@@ -76,6 +76,7 @@ class Turn:
         self._denials: list[dict[str, Any]] = []
         self._stop = ""
         self._text = ""
+        self._carried = ""
         self._during: Literal["", "request", "tools"] = ""
 
     def interrupt(self) -> None:
@@ -179,7 +180,13 @@ class Turn:
                 self._forced = True
                 if await self._shrink(card, force=True):
                     return None
-            failure = window_failure(self._agent.gear.transcript.gauge.tokens(), card)
+            size = self._agent.gear.transcript.gauge.tokens()
+            if size >= tokens.blocking_limit(card):
+                failure = window_failure(size, card)
+            else:
+                # the provider counts otherwise than we do: its own words say how
+                message = f"{failure.message.rstrip('.')}. Shrink it with /compact, or begin anew with /clear."
+                failure = structs.replace(failure, message=message)
             return Ending("prompt_too_long", failure.message, failure)
         if failure.kind == "refusal":
             return Ending("refused", failure.message, failure)
@@ -190,10 +197,13 @@ class Turn:
         assert reply is not None
         self._stop = reply.stop
         texts = [block.text for block in reply.content if isinstance(block, Text)]
-        self._text = "".join(texts)
+        self._text = self._carried + "".join(texts)
+        self._carried = ""
         results = step.results()
         action = after_reply(reply.stop, calls=len(results), cuts=self._cuts)
-        if action not in ("continue_cut", "resume_pause"):
+        if action in ("continue_cut", "resume_pause"):
+            self._carried = self._text
+        else:
             self._steps += 1
         self._close_step()
         match action:
@@ -220,6 +230,10 @@ class Turn:
 
     async def _rest(self, step: Step) -> Ending | None:
         """The reply asks for no tool: the end, unless a stop hook has a reason to go on."""
+        if self._stop not in RESTING:
+            self._say_notice(f"The reply ended for a reason that is not known here: {self._stop[:100]}.")
+        elif not self._text.strip():
+            self._say_notice("The model ended its reply without a word.")
         hook = self._agent.stop_hook
         if hook is None:
             return Ending("completed")

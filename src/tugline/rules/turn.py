@@ -11,6 +11,9 @@ CUT_LIMIT = 3
 STOP_HOOK_LIMIT = 8
 """How often in a row stop hooks may make the loop go on."""
 
+RESTING = frozenset({"end_turn", "stop_sequence", "tool_use", "pause_turn"})
+"""How a reply that asks for no tool may end without that being worth a word."""
+
 AfterReply = Literal["run_calls", "continue_cut", "stand_cut", "refused", "window_full", "resume_pause", "rest"]
 
 
