@@ -131,7 +131,7 @@ async def test_a_raised_output_limit_is_for_the_model_that_allows_it_and_no_othe
     ]
     steps = [reply("a", stop="max_tokens"), fail(529, "Overloaded"), reply("b", stop="max_tokens"), reply("c")]
     provider = ScriptedProvider(steps, cards=cards)
-    assert (await Stage(Fallback(provider, "spare"), model="chosen").run()).text == "c"
+    assert (await Stage(Fallback(provider, "spare"), model="chosen").run()).text == "abc"
     asked = [(request.model, request.max_output_tokens) for request in provider.requests]
     assert asked == [("chosen", None), ("chosen", 8_000), ("spare", 2_000), ("spare", 2_000)]
 
@@ -485,7 +485,7 @@ async def test_a_call_that_was_cut_off_is_dropped_and_the_reply_continued() -> N
     provider = ScriptedProvider([reply("I write. ", cut_call, stop="max_tokens"), reply("done")])
     stage = Stage(provider)
     finished = await stage.run()
-    assert (finished.text, finished.steps) == ("done", 1)
+    assert (finished.text, finished.steps) == ("I write. done", 1)
     assert [type(block) for block in stage.messages[1].content] == [Text]
     assert texts(stage.messages[2]) == wording.CONTINUE_CUT
     assert_valid(stage.messages)
