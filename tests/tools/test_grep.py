@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from tugline.protocol.errors import ToolError
 from tugline.protocol.specs import Footprint, PathSubject
+from tugline.rules.globs import expand_braces, matcher, split_base
 from tugline.tools import search
 from tugline.tools.builtin.glob import Glob
 from tugline.tools.builtin.grep import Grep
-from tugline.tools.globs import expand_braces, matcher, split_base
 
 GREP = Grep()
 GLOB = Glob()

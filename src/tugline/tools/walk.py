@@ -10,7 +10,7 @@ from typing import Any, BinaryIO
 import msgspec
 
 from tugline.protocol.errors import ToolError
-from tugline.tools.globs import matcher
+from tugline.rules.globs import matcher
 from tugline.tools.search import SKIPPED, WIDTH, Query
 
 SIZE_LIMIT = 16 * 1024 * 1024

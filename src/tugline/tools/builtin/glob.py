@@ -8,9 +8,9 @@ from msgspec import Meta, Struct
 from tugline.ports import ToolContext
 from tugline.protocol.errors import ToolError
 from tugline.protocol.specs import Display, Footprint, PathSubject, Result, Subject
+from tugline.rules.globs import expand_braces, matcher, split_base
 from tugline.tools.define import BuiltinTool, cut_line
 from tugline.tools.files import locate, missing, plain_errors, shown_path
-from tugline.tools.globs import expand_braces, matcher, split_base
 from tugline.tools.search import SECONDS, Hides, Query, names, nothing_hidden, quoted, search
 
 LIMIT = 200
