@@ -25,12 +25,13 @@ _HOMES = {
         "ConfigError", "Failure", "ProviderError", "SessionError", "ToolError", "TuglineError", "UsageError",
     ),
     "tugline.protocol.events": (
-        "BlockBegan", "BlockFinished", "CallFinished", "CallProgress", "CallStarted", "Crashed", "Event", "InputDelta",
-        "InquiryAsked", "LimitReached", "ModeChanged", "ModelChanged", "Notice", "Origin", "PermissionAsked",
-        "PermissionDecided", "QuestionClosed", "ReplyBegan", "ReplyFinished", "RequestStarted", "ResultAdded",
-        "RetryWaiting", "SessionStarted", "TextDelta", "ThinkingDelta", "Tombstone", "TurnFinished", "TurnStarted",
-        "UsageReported", "UserAdded",
+        "BlockBegan", "BlockFinished", "CallFinished", "CallProgress", "CallStarted", "Crashed", "Event",
+        "InputDelta", "InquiryAsked", "InstructionsLoaded", "LimitReached", "ModeChanged", "ModelChanged", "Notice",
+        "Origin", "PermissionAsked", "PermissionDecided", "QuestionClosed", "ReplyBegan", "ReplyFinished",
+        "RequestStarted", "ResultAdded", "RetryWaiting", "SessionStarted", "TextDelta", "ThinkingDelta", "Tombstone",
+        "TurnFinished", "TurnStarted", "UsageReported", "UserAdded",
     ),
+    "tugline.protocol.instructions": ("LoadedFile",),
     "tugline.protocol.ids": ("CallId", "MessageId", "ReplyId"),
     "tugline.protocol.commands": ("Interrupt", "Prompt", "Reply", "SetMode", "SetModel", "Steer"),
 }  # fmt: skip
@@ -87,6 +88,7 @@ if TYPE_CHECKING:
     from tugline.protocol.ids import CallId as CallId
     from tugline.protocol.ids import MessageId as MessageId
     from tugline.protocol.ids import ReplyId as ReplyId
+    from tugline.protocol.instructions import LoadedFile as LoadedFile
     from tugline.protocol.messages import Assistant as Assistant
     from tugline.protocol.messages import Message as Message
     from tugline.protocol.messages import User as User

@@ -12,7 +12,11 @@ from tugline.config.load import Config, load
 from tugline.config.save import save_rules
 from tugline.config.settings import Endpoint as EndpointSettings
 from tugline.config.settings import ModelSetting
+from tugline.context.gathering import Disk, Scheme
+from tugline.context.instructions import Instructions
 from tugline.context.surroundings import look_around
+from tugline.context.survey import Survey, survey
+from tugline.context.touching import Touching
 from tugline.loop.agent import Agent, AgentSpec
 from tugline.loop.executor import Gear, StateCell
 from tugline.loop.gate import Gate
@@ -26,7 +30,7 @@ from tugline.ports import Provider, Tool, WorkspaceError
 from tugline.protocol.blocks import Text
 from tugline.protocol.codec import encode
 from tugline.protocol.errors import ConfigError, SessionError, UsageError
-from tugline.protocol.events import Origin, SessionStarted
+from tugline.protocol.events import Notice, Origin, SessionStarted
 from tugline.protocol.ids import AgentId, SessionId
 from tugline.protocol.records import FORMAT, Opened, Resumed
 from tugline.protocol.specs import AgentState, Mode, ModelCard, Surroundings
@@ -39,10 +43,12 @@ from tugline.providers.retry import NetworkSettings, Retry, Steps
 from tugline.providers.router import Router
 from tugline.rules import wording
 from tugline.rules.history import History
+from tugline.rules.paths import Place, Where, secret
 from tugline.rules.permission import Policy, denied_tools
 from tugline.rules.price import cost
 from tugline.rules.prompt import system_prompt, whats_new
 from tugline.rules.shell_footprint import is_read_only
+from tugline.runtime.briefing import FileBriefing
 from tugline.runtime.bus import Bus
 from tugline.runtime.errands import Errands
 from tugline.runtime.mentions import Mentions
@@ -70,6 +76,7 @@ from tugline.tools.define import RESULT_LIMIT
 from tugline.tools.search import Hides
 from tugline.tools.toolset import Toolset, chosen, joined, without
 from tugline.version import __version__
+from tugline.workspaces import files, paths
 from tugline.workspaces.environment import child_environment
 from tugline.workspaces.expansion import expand
 from tugline.workspaces.local import LocalWorkspace
@@ -219,6 +226,9 @@ async def _compose(options: Options, stack: AsyncExitStack) -> Session:
     )
     tools = make_tools(options, core.config, questions, errands, core.environ, standing.hides)
     tools = without(tools, denied_tools(standing.policy, tools.names))
+    instructions = _instructions(core, options, standing, provider.card(core.catalog.resolve(core.model)))
+    touching = _touching(instructions)
+    tools = Toolset(touching(tool) for tool in tools)
     gear = _gear(core, tools, Gate(standing, questions, core.voice), workspace)
     core.ledger.note = gear.transcript.paid
     around = _enter(core, gear, await look_around(workspace, core.config.cwd))
@@ -230,6 +240,7 @@ async def _compose(options: Options, stack: AsyncExitStack) -> Session:
         specs=tools.specs,
         ids=core.ids,
         ledger=core.ledger,
+        briefing=None if instructions is None else FileBriefing(gear, core.ids, instructions),
         resolve=lambda name, tokens: resolve_model(core.catalog, name, standing.mode, tokens),
     )
     if core.history is not None:
@@ -242,7 +253,7 @@ async def _compose(options: Options, stack: AsyncExitStack) -> Session:
         started=lambda: _started(core, tools, standing.mode),
         set_mode=standing.set_mode,
         notices=(*core.opening.notices, *_notices(core.config, standing)),
-        mentions=Mentions(gear, Read(), standing),
+        mentions=Mentions(gear, touching(Read()), standing),
         past=Past(gear, core.opening.log, core.config.cwd),
         title=options.title or "",
         resources=stack.pop_all(),
@@ -310,6 +321,72 @@ def _gear(core: _Core, tools: Toolset, gate: Gate, workspace: LocalWorkspace) ->
         result_limit=None if settings.tools.result_limit == RESULT_LIMIT else settings.tools.result_limit,
         start_while_streaming=settings.tools.start_while_streaming,
     )
+
+
+def _instructions(core: _Core, options: Options, standing: Standing, card: ModelCard) -> Instructions | None:
+    scheme = make_scheme(options, core.config, standing, card)
+    if scheme is None:
+        return None
+    return Instructions(DISK, scheme, lambda text: core.voice.say(Notice, level="warning", text=text))
+
+
+def _touching(instructions: Instructions | None) -> Callable[[Tool], Tool]:
+    if instructions is None:
+        return lambda tool: tool
+    return lambda tool: Touching(tool, instructions.touched)
+
+
+DISK = Disk(resolve=paths.resolve, stat=files.stat_file, read=files.read_file, entries=files.list_folder)
+WINDOW_SHARE = 4
+"""Instructions may fill the window of a model to one in so many parts."""
+
+
+def make_scheme(options: Options, config: Config, standing: Standing, card: ModelCard) -> Scheme | None:
+    """Where instructions are looked for and what of them counts; `None` where they are switched off."""
+    given, folders, sources = config.settings.context, config.folders, options.setting_sources
+    names = given.file_names if options.instruction_files is None else options.instruction_files
+    if not names or not given.instructions:
+        return None
+    where = Where(cwd=config.cwd, home=config.home, project_root=config.project_root)
+
+    def forbidden(name: str, target: str) -> str:
+        if standing.hides(name, target):
+            return "a deny rule forbids to read it"
+        return "credentials are kept there" if secret(Place(name, target), where) else ""
+
+    total = min(given.total_tokens, card.window // WINDOW_SHARE)
+    return Scheme(
+        cwd=config.cwd,
+        project_root=config.project_root,
+        home=config.home,
+        names=names,
+        own=((folders.config, False), (folders.claude, True)) if sources is None or "user" in sources else (),
+        managed=MANAGED_INSTRUCTIONS,
+        roots=standing.policy.directories,
+        project=sources is None or "project" in sources,
+        local=sources is None or "local" in sources,
+        trusted=config.trusted,
+        external=tuple(os.path.realpath(os.path.expanduser(place)) for place in given.external_imports),
+        file_tokens=min(given.file_tokens, total),
+        total_tokens=total,
+        forbidden=forbidden,
+    )
+
+
+MANAGED_INSTRUCTIONS = (("/etc/tugline", False), ("/etc/claude-code", True))
+"""The machine's owner's folders, and whether each is Claude Code's."""
+
+
+def survey_instructions(options: Options) -> Survey | None:
+    """The instruction files of a session with these options, for a person; `None` where they are switched off."""
+    environ = os.environ if options.environ is None else options.environ
+    config = load_config(options)
+    config.require_sound()
+    catalog = Catalog({name: _card_fields(entry) for name, entry in config.settings.models.items()})
+    card = catalog.card(catalog.resolve(config.settings.model or "sonnet"))
+    standing = make_standing(config, make_workspace(config, environ, ""), "")
+    scheme = make_scheme(options, config, standing, card)
+    return None if scheme is None else survey(DISK, scheme)
 
 
 def _spec(core: _Core, options: Options, tools: Toolset, mode: Mode, around: Surroundings) -> AgentSpec:

@@ -14,8 +14,10 @@ from tugline.protocol.specs import Effort, Mode
 
 SOURCES = ("user", "project", "local")
 _SESSION_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+_FILE_NAME = re.compile(r"(?!\.{1,2}\Z)[^/\0]{1,100}")
 _LISTS = (
     "add_dirs", "tools", "builtin_tools", "allowed_tools", "disallowed_tools", "setting_sources",
+    "instruction_files",
 )  # fmt: skip
 _TEXTS = (
     "model", "fallback_model", "base_url", "api_key", "system_prompt", "append_system_prompt", "session_id", "resume",
@@ -32,8 +34,10 @@ class Options(Struct, frozen=True, kw_only=True):
     `resume` goes on with a session: its id, the beginning of it, or words of its title or first prompt;
     `continue_session` with the one of this project that was used last; `fork_session` with a copy. `title` is its name.
     `settings` is a settings file's path, or settings themselves. `setting_sources` names which settings files count
-    (`user`, `project`, `local`; `None`: all that the folder's trust allows). `record` is a file that the session's
-    replies are saved to as a script. `environ` stands in for the process's environment. `debug` is the command's.
+    (`user`, `project`, `local`; `None`: all that the folder's trust allows). `instruction_files` names the files of
+    instructions that are read in place of `AGENTS.md` and `CLAUDE.md`; empty: none. `record` is a file that the
+    session's replies are saved to as a script. `environ` stands in for the process's environment. `debug` is the
+    command's.
     """
 
     model: str | None = None
@@ -56,6 +60,7 @@ class Options(Struct, frozen=True, kw_only=True):
     thinking_tokens: int | None = None
     settings: str | Mapping[str, Any] | None = None
     setting_sources: tuple[str, ...] | None = None
+    instruction_files: tuple[str, ...] | None = None
     trust: bool = False
     attended: bool = False
     session_id: str | None = None
@@ -136,6 +141,8 @@ def _checked_list(name: str, value: Any) -> tuple[Any, ...]:
             raise UsageError(f"{name} takes a list of texts; {_described(item)} is none.")
         elif name == "setting_sources":
             _one_of(name, item, SOURCES)
+        elif name == "instruction_files" and not _FILE_NAME.fullmatch(os.fspath(item)):
+            raise UsageError(f"instruction_files takes names of files without folders, not {_described(item)}.")
     return tuple(item if name == "tools" else os.fspath(item) for item in value)
 
 

@@ -280,6 +280,18 @@ class HookAfter(Struct, frozen=True, omit_defaults=True):
     stop: str | None = None
 
 
+class Briefing(Protocol):
+    """What an agent is told from files of instructions."""
+
+    async def give(self) -> None:
+        """Before a prompt is recorded: what is due joins the conversation."""
+        ...
+
+    def recall(self) -> None:
+        """Before a request: know what of it the conversation still tells, which may be another one by now."""
+        ...
+
+
 Shrink = Compacted | Trimmed | Folded
 """A way to show the model less of the history, as the record that says so."""
 

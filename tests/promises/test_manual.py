@@ -17,10 +17,14 @@ import msgspec
 import pytest
 
 import tugline
+from tugline.app import MANAGED_INSTRUCTIONS
+from tugline.config.settings import Settings
+from tugline.context.gathering import READ_LIMIT
 from tugline.options import Options
-from tugline.protocol import blocks, errors, events, messages, permissions, records, specs, usage
+from tugline.protocol import blocks, errors, events, instructions, messages, permissions, records, specs, usage
 from tugline.protocol.codec import decode_record, encode
 from tugline.rules import paths, shell_commands, shell_tables
+from tugline.rules.instructions import HOPS, RULES, file_matcher, groups
 from tugline.rules.rule import parse_rule
 from tugline.testing import Match, ModelServer, Script, ScriptedProvider, Step, call, cut, gate, lane, reply
 from tugline.tools.builtin.tool_search import ToolSearch
@@ -31,6 +35,7 @@ EVENTS = manual.page("reference/events.md")
 TRANSCRIPT = manual.page("reference/transcript.md")
 TOOLS = manual.page("reference/tools.md")
 PERMISSIONS = manual.page("reference/permissions.md")
+INSTRUCTIONS = manual.page("reference/instructions.md")
 
 # -- examples
 
@@ -116,6 +121,7 @@ SCRIPTS: dict[str, tuple[str, Script | list[Step], str]] = {
         [reply("I look. ", call("Read", file_path="cart.py")), reply("It subtracts.")],
         "I look. Read: ",
     ),
+    "instructions": (INSTRUCTIONS, [reply("Cents.")], "started project AGENTS.md 5\n"),
     "transcript": (TRANSCRIPT, [reply("It subtracts.")], "user said: What is it?\nassistant said: It subtracts.\n"),
 }
 STATUS = {"errors": 2}
@@ -126,7 +132,9 @@ def sources(text: str) -> list[tuple[str, str]]:
     return list(zip(names, manual.blocks(text, "python"), strict=True))
 
 
-@pytest.mark.parametrize(("name", "source"), [pair for page in (LIBRARY, EVENTS, TRANSCRIPT) for pair in sources(page)])
+@pytest.mark.parametrize(
+    ("name", "source"), [pair for page in (LIBRARY, EVENTS, INSTRUCTIONS, TRANSCRIPT) for pair in sources(page)]
+)
 async def test_an_example_runs_as_it_stands(name: str, source: str, tmp_path: Path) -> None:
     _, script, expected = SCRIPTS[name]
     project = tmp_path / "project"
@@ -237,6 +245,7 @@ PARTS = (
     permissions.UserQuestion,
     permissions.Inquiry,
     permissions.Option,
+    instructions.LoadedFile,
     specs.Display,
     specs.Progress,
 )
@@ -284,6 +293,29 @@ async def test_every_tool_is_described_with_each_parameter(tmp_path: Path) -> No
         assert table == manual.parameter_rows(tool.spec.input_schema), tool.name
         assert ("An interrupt lets it finish" in section) == (tool.interrupt == "block"), tool.name
         assert (f"Result: {tool.result_limit:,} characters" in section) == (tool.result_limit != RESULT_LIMIT)
+
+
+# -- instruction files
+
+
+def test_the_globs_of_rules_name_what_the_page_says() -> None:
+    (table,) = manual.tables(manual.sections(INSTRUCTIONS, 2)["Rules"])
+    for glob, named, others in table:
+        test = file_matcher(tuple(manual.codes(glob)))
+        assert [(path, test(path)) for path in manual.codes(named)] == [(path, True) for path in manual.codes(named)]
+        assert [(path, test(path)) for path in manual.codes(others)] == [(path, False) for path in manual.codes(others)]
+
+
+def test_the_page_on_instruction_files_names_what_is_read_and_how_much() -> None:
+    named = set(manual.codes(INSTRUCTIONS))
+    files = [name for group in groups(Settings().context.file_names) for name in group]
+    assert {*files, *(f"{folder}/" for folder in RULES)} <= named
+    assert {
+        f"{folder}/{name}" for (folder, _), name in zip(MANAGED_INSTRUCTIONS, ("AGENTS.md", "CLAUDE.md"), strict=True)
+    } <= named
+    for number in (Settings().context.file_tokens, Settings().context.total_tokens, READ_LIMIT):
+        assert f"{number:,}" in INSTRUCTIONS
+    assert f"Imports nest {HOPS} deep" in INSTRUCTIONS
 
 
 # -- transcripts

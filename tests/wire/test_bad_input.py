@@ -50,7 +50,7 @@ UUID = "4f0c3b5e-8a52-4c5d-9d6b-0f5c7d1c2b3a"
         (["-p", "x", "--allowed-tools", "Bash("], "--allowed-tools: permission rule 'Bash(' cannot be used"),
         (["-p", "x", "--disallowedTools", "Read,WebFetch(x)"], "--disallowed-tools: permission rule 'WebFetch(x)'"),
         (["mcp", "list"], "`tugline mcp` is not available in this version."),
-        (["config", "chow"], "There are: config show, config schema."),
+        (["config", "chow"], "There are: config show, config context, config schema."),
         (["completion", "csh"], "takes one of bash, zsh, fish."),
         (["demo", "--fast"], "takes no arguments but --keep."),
         (["-p"], "There is no prompt."),

@@ -44,7 +44,7 @@ def _bash() -> str:
             *cases,
             "  esac",
             '  case "${COMP_WORDS[1]}" in',
-            '    config) COMPREPLY=($(compgen -W "show schema --origin --json" -- "$word")); return ;;',
+            '    config) COMPREPLY=($(compgen -W "show context schema --origin --json" -- "$word")); return ;;',
             f'    completion) COMPREPLY=($(compgen -W "{" ".join(_SHELLS)}" -- "$word")); return ;;',
             '    demo) COMPREPLY=($(compgen -W "--keep" -- "$word")); return ;;',
             '    model-server) COMPREPLY=($(compgen -f -- "$word")); return ;;',
@@ -69,7 +69,7 @@ def _zsh() -> str:
             f"  local -a commands; commands=({commands})",
             "  if (( CURRENT == 2 )) && [[ $words[2] != -* ]]; then _describe command commands; fi",
             "  case $words[2] in",
-            "    config) compadd show schema -- --origin --json; return ;;",
+            "    config) compadd show context schema -- --origin --json; return ;;",
             f"    completion) compadd {' '.join(_SHELLS)}; return ;;",
             "    demo) compadd -- --keep; return ;;",
             "    model-server) _files; return ;;",
@@ -106,7 +106,7 @@ def _fish() -> str:
             lines.append(f"complete -c tugline {kind}{rest}")
     for name, text in COMMANDS.items():
         lines.append(f"complete -c tugline -n __fish_use_subcommand -a {name} -d '{text}'")
-    lines.append("complete -c tugline -n '__fish_seen_subcommand_from config' -a 'show schema'")
+    lines.append("complete -c tugline -n '__fish_seen_subcommand_from config' -a 'show context schema'")
     lines.append(f"complete -c tugline -n '__fish_seen_subcommand_from completion' -a '{' '.join(_SHELLS)}'")
     lines.append("complete -c tugline -n '__fish_seen_subcommand_from model-server' -F")
     return "\n".join(lines) + "\n"

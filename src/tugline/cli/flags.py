@@ -71,7 +71,7 @@ LATER_FLAGS = (
 
 COMMANDS = {
     "demo": "see it work on a small project, with a scripted model and no key",
-    "config": "show the settings and where each comes from, or their JSON schema",
+    "config": "show the settings and where each comes from, their JSON schema, or the files of instructions",
     "model-server": "serve a scripted model over HTTP, for tests",
     "completion": "print the completion script of a shell",
     "help": "print this text",

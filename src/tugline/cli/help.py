@@ -57,6 +57,7 @@ Looking inside
 Commands
   demo                           a scripted model mends a small project with real tools
   config show [--origin] [--json]  the settings, and where each comes from
+  config context [--json]        the files of instructions: what is loaded, what is left out, and why
   config schema                  the JSON schema of settings files
   model-server SCRIPT            a scripted model behind HTTP, for tests of your own
   completion bash|zsh|fish       a completion script for a shell
@@ -77,10 +78,14 @@ No key is needed and nothing leaves this machine. It works on a copy in a tempor
 
 CONFIG = """\
 tugline config show [--origin] [--json] [--settings FILE|JSON] [--setting-sources LIST] [--trust]
+tugline config context [--json] [--bare] [--settings FILE|JSON] [--setting-sources LIST] [--trust] [--add-dir FOLDER...]
 tugline config schema
 
 show: the settings that count here.
       --origin                   also where each comes from
+      --json                     as JSON
+context: the files of instructions (AGENTS.md, CLAUDE.md, rules): what is loaded at the start of a session, what later,
+and what is left out and why.
       --json                     as JSON
 schema: the JSON schema of a settings file.
 """

@@ -27,7 +27,7 @@ MANAGED = ("/etc/claude-code/managed-settings.json", "/etc/tugline/managed-setti
 """Policy of the machine's owner, weaker one first."""
 
 _UNTRUSTED = frozenset([("permissions", "deny"), ("permissions", "ask")])
-_NEVER_FROM_PROJECT = frozenset([("trustedFolders",)])
+_NEVER_FROM_PROJECT = frozenset([("trustedFolders",), ("context", "externalImports")])
 
 
 class Origin(Struct, frozen=True):

@@ -108,6 +108,26 @@ class WebFetch(Struct, frozen=True, rename="camel", omit_defaults=True):
     allow_private: Annotated[bool, Meta(description="Also addresses of the local network and this machine")] = False
 
 
+FileName = Annotated[str, Meta(pattern=r"^(?!\.{1,2}$)[^/\x00]{1,100}$")]
+
+
+class Context(Struct, frozen=True, rename="camel", omit_defaults=True):
+    """What goes into the prompt from files."""
+
+    instructions: Annotated[bool, Meta(description="Whether files of instructions are read")] = True
+    file_names: Annotated[
+        tuple[FileName, ...], Meta(description="The names of files of instructions, in their order in a folder")
+    ] = ("AGENTS.md", "CLAUDE.md")
+    file_tokens: Annotated[int, Meta(ge=100, description="Tokens of one file of instructions that are loaded")] = 10_000
+    total_tokens: Annotated[
+        int, Meta(ge=100, description="Tokens of all of them; never more than a quarter of the model's window")
+    ] = 25_000
+    external_imports: Annotated[
+        tuple[str, ...],
+        Meta(description="Places outside a project that its files may import; user settings only"),
+    ] = ()
+
+
 class PriceSetting(Struct, frozen=True, rename="camel", omit_defaults=True):
     """US dollars per million tokens; the cache's as multiples of the input price."""
 
@@ -148,6 +168,7 @@ class Settings(Struct, frozen=True, rename="camel", omit_defaults=True):
     tools: Tools = Tools()
     shell: Shell = Shell()
     web_fetch: WebFetch = WebFetch()
+    context: Context = Context()
     env: Annotated[dict[str, str], Meta(description="Variables for shell commands and servers")] = {}
     theme: Annotated[str, Meta(description="Colours of the terminal app")] = "auto"
     trusted_folders: Annotated[

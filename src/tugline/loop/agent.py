@@ -7,7 +7,7 @@ from msgspec import Struct, structs
 from tugline.loop.cache_watch import CacheWatch
 from tugline.loop.executor import Gear
 from tugline.loop.ledger import Ledger
-from tugline.ports import Compactor, Ids, Provider, StopHook
+from tugline.ports import Briefing, Compactor, Ids, Provider, StopHook
 from tugline.protocol.codec import encode
 from tugline.protocol.errors import Failure
 from tugline.protocol.records import Standing
@@ -51,6 +51,7 @@ class Agent:
         ledger: Ledger,
         stop_hook: StopHook | None = None,
         compactor: Compactor | None = None,
+        briefing: Briefing | None = None,
         resolve: ResolveModel = lambda model, tokens: model,
     ) -> None:
         self.spec = spec
@@ -61,6 +62,7 @@ class Agent:
         self.ledger = ledger
         self.stop_hook = stop_hook
         self.compactor = compactor
+        self.briefing = briefing
         self.resolve = resolve
         self.watch = CacheWatch()
         self._specs = specs

@@ -9,7 +9,7 @@ import asyncio
 import math
 import threading
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import anyio
@@ -23,7 +23,7 @@ from tugline.loop.voice import Voice
 from tugline.ports import Clock, HookAfter, Spill, Tool, ToolContext, Workspace, WorkspaceError
 from tugline.protocol.blocks import Text, ToolResult, ToolUse
 from tugline.protocol.errors import SessionError, ToolError
-from tugline.protocol.events import CallFinished, CallProgress, CallStarted, Crashed, ResultAdded
+from tugline.protocol.events import CallFinished, CallProgress, CallStarted, Crashed, InstructionsLoaded, ResultAdded
 from tugline.protocol.ids import AgentId, CallId, ReplyId
 from tugline.protocol.specs import (
     AgentState,
@@ -31,13 +31,14 @@ from tugline.protocol.specs import (
     Content,
     Display,
     Footprint,
+    Instructed,
     ModelCard,
     PathSubject,
     Progress,
     Reminder,
     Result,
 )
-from tugline.rules import schedule, wording
+from tugline.rules import instructions, schedule, wording
 from tugline.rules.schedule import Slot, Stage
 from tugline.rules.state import apply
 
@@ -444,11 +445,7 @@ class Executor:
                 call.applied = True
                 changes.extend(call.changes)
         if changes and not self._discarded:
-            self._gear.state.now = apply(self._gear.state.now, changes)
-            self._gear.transcript.state_changed(changes)
-            for change in changes:
-                if isinstance(change, Reminder):
-                    self._gear.inbox.put(Letter((Text(wording.reminder(change.text)),)))
+            take(self._gear, changes)
 
     def _cancel_siblings(self, failed: _Call, family: str) -> None:
         for call in self._calls:
@@ -512,6 +509,27 @@ class Executor:
             error=f"{type(error).__name__}: {error}"[:2_000],
             traceback="".join(traceback.format_exception(error))[-20_000:],
         )
+
+
+def take(gear: Gear, changes: Sequence[Change]) -> None:
+    """Let changes take effect: on the state, and, for what the model is to be told, in the inbox. Calls side by side
+    may bring up the same instructions; they are told once."""
+    told = set(gear.state.now.told)
+    for change in changes:
+        match change:
+            case Reminder(text):
+                gear.inbox.put(Letter((Text(wording.reminder(text)),)))
+            case Instructed(found):
+                new = instructions.untold(found, told)
+                told.update(instructions.key(one.file.path) for one in new)
+                if new:
+                    text = wording.reminder(instructions.touched(new))
+                    gear.inbox.put(Letter((Text(text),), hidden=True, source="context"))
+                    gear.voice.say(InstructionsLoaded, reason="touched", files=tuple(one.file for one in new))
+            case _:
+                pass
+    gear.state.now = apply(gear.state.now, changes)
+    gear.transcript.state_changed(changes)
 
 
 def is_cancelled() -> bool:

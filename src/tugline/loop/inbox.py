@@ -6,6 +6,7 @@ from msgspec import Struct
 
 from tugline.protocol.commands import PromptContent
 from tugline.protocol.ids import MessageId
+from tugline.protocol.messages import Source
 
 
 class Letter(Struct, frozen=True):
@@ -15,6 +16,7 @@ class Letter(Struct, frozen=True):
     hidden: bool = False
     id: MessageId | None = None
     """Of the message that it becomes, where somebody knows it already."""
+    source: Source = "letter"
 
 
 class Inbox:

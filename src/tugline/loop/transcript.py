@@ -30,7 +30,7 @@ from tugline.protocol.records import (
     Voided,
     Withdrawn,
 )
-from tugline.protocol.specs import Change, Purpose, Reminder
+from tugline.protocol.specs import Change, Instructed, Purpose, Reminder
 from tugline.protocol.usage import Spend, Usage
 from tugline.rules import tokens
 from tugline.rules.history import History, with_fold, with_stubs
@@ -135,8 +135,8 @@ class Transcript:
         self._write(Voided(reply=reply))
 
     def state_changed(self, changes: Iterable[Change]) -> None:
-        """The agent's state moved. Reminders are letters, and recorded as such."""
-        lasting = tuple(change for change in changes if not isinstance(change, Reminder))
+        """The agent's state moved. Reminders and instructions are letters, and recorded as such."""
+        lasting = tuple(change for change in changes if not isinstance(change, Reminder | Instructed))
         if lasting:
             self._write(StateChanged(changes=lasting, node=self.head))
 

@@ -127,6 +127,8 @@ class Turn:
 
     async def _work(self) -> Ending:
         try:
+            if self._agent.briefing is not None:
+                await self._agent.briefing.give()
             if self._prepare is not None:
                 self._prompt = await self._prepare(self._prompt)
             self._record_prompt()
@@ -145,6 +147,8 @@ class Turn:
         self._deliver_letters()
         card = self._choose_model()
         await self._shrink(card, force=False)
+        if agent.briefing is not None:
+            agent.briefing.recall()
         size = transcript.gauge.tokens()
         if size >= tokens.blocking_limit(card):
             failure = window_failure(size, card)
@@ -286,7 +290,7 @@ class Turn:
 
     def _deliver_letters(self) -> None:
         for letter in self._agent.gear.inbox.drain():
-            message = User(letter.id or self._agent.ids.message(), letter.content, "letter", letter.hidden)
+            message = User(letter.id or self._agent.ids.message(), letter.content, letter.source, letter.hidden)
             self._agent.gear.transcript.add(message)
             self._agent.gear.voice.say(UserAdded, message=message)
 

@@ -15,6 +15,7 @@ from tugline.protocol.blocks import AssistantBlock, ToolResult
 from tugline.protocol.chunks import BlockKind
 from tugline.protocol.errors import Failure
 from tugline.protocol.ids import AgentId, CallId, MessageId, QuestionId, ReplyId, SessionId
+from tugline.protocol.instructions import LoadedFile
 from tugline.protocol.messages import Assistant, User
 from tugline.protocol.permissions import PermissionQuestion, UserQuestion
 from tugline.protocol.specs import Display, Footprint, Mode, Progress, Purpose
@@ -73,6 +74,14 @@ class UserAdded(Event, frozen=True, tag="user_added"):
     """Something else than the prompt or results joined the conversation: letters, words of the loop."""
 
     message: User
+
+
+class InstructionsLoaded(Event, frozen=True, tag="instructions_loaded"):
+    """Files of instructions joined the conversation: at its start, because they had changed when it was resumed, again
+    after a compaction, or because a call touched what they hold for."""
+
+    reason: Literal["started", "resumed", "compacted", "touched"]
+    files: tuple[LoadedFile, ...]
 
 
 class RequestStarted(Event, frozen=True, tag="request_started"):
@@ -315,6 +324,7 @@ AnyEvent = (
     SessionStarted
     | TurnStarted
     | UserAdded
+    | InstructionsLoaded
     | RequestStarted
     | ReplyBegan
     | BlockBegan

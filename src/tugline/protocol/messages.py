@@ -18,7 +18,8 @@ provider's own word where it is none of these."""
 
 
 class User(Struct, frozen=True, tag_field="role", tag="user", omit_defaults=True):
-    """What the model is told: a prompt, the results of calls, a letter, a word of the loop itself."""
+    """What the model is told: a prompt, the results of calls, a letter, a word of the loop itself, or (`context`)
+    what files of instructions say."""
 
     id: MessageId
     content: tuple[UserBlock, ...]

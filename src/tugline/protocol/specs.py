@@ -7,6 +7,7 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from tugline.protocol.blocks import Document, Image, Text
+from tugline.protocol.instructions import Instruction
 from tugline.protocol.messages import Message
 
 Mode = Literal["default", "acceptEdits", "plan", "auto", "dontAsk", "bypassPermissions"]
@@ -144,6 +145,8 @@ class AgentState(Struct, frozen=True):
     files: Mapping[str, FileSeen] = {}
     todos: tuple[Todo, ...] = ()
     loaded_tools: frozenset[str] = frozenset()
+    told: frozenset[str] = frozenset()
+    """The files of instructions that stand in the conversation."""
 
 
 class Surroundings(Struct, frozen=True, kw_only=True):
@@ -188,7 +191,13 @@ class Reminder(Struct, frozen=True, tag="reminder"):
     text: str
 
 
-Change = Cwd | Seen | Todos | ToolsLoaded | Reminder
+class Instructed(Struct, frozen=True, tag="instructed"):
+    """Files of instructions that hold for what the call touched. The model is told of each once."""
+
+    instructions: tuple[Instruction, ...]
+
+
+Change = Cwd | Seen | Todos | ToolsLoaded | Reminder | Instructed
 
 
 class Display(Struct, frozen=True, omit_defaults=True):

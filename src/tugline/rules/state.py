@@ -2,7 +2,8 @@
 
 from collections.abc import Iterable
 
-from tugline.protocol.specs import AgentState, Change, Cwd, FileSeen, Seen, Todos, ToolsLoaded
+from tugline.protocol.specs import AgentState, Change, Cwd, FileSeen, Instructed, Seen, Todos, ToolsLoaded
+from tugline.rules.instructions import key
 
 FILES_KEPT = 1_000
 """How many files an agent remembers; the longest untouched is forgotten first."""
@@ -10,7 +11,7 @@ FILES_KEPT = 1_000
 
 def apply(state: AgentState, changes: Iterable[Change]) -> AgentState:
     """The state after these changes, in their order. Reminders are no part of it."""
-    cwd, todos, loaded = state.cwd, state.todos, state.loaded_tools
+    cwd, todos, loaded, told = state.cwd, state.todos, state.loaded_tools, state.told
     files: dict[str, FileSeen] | None = None
     for change in changes:
         match change:
@@ -20,6 +21,8 @@ def apply(state: AgentState, changes: Iterable[Change]) -> AgentState:
                 todos = entries
             case ToolsLoaded(names):
                 loaded = loaded | frozenset(names)
+            case Instructed(instructions):
+                told = told | {key(one.file.path) for one in instructions}
             case Seen(path, file):
                 files = dict(state.files) if files is None else files
                 files.pop(path, None)
@@ -29,4 +32,4 @@ def apply(state: AgentState, changes: Iterable[Change]) -> AgentState:
                         del files[next(iter(files))]
             case _:
                 pass
-    return AgentState(cwd, state.files if files is None else files, todos, loaded)
+    return AgentState(cwd, state.files if files is None else files, todos, loaded, told)

@@ -3,7 +3,7 @@
 import anyio
 from msgspec import Struct
 
-from tugline.loop.executor import Gear
+from tugline.loop.executor import Gear, take
 from tugline.loop.gate import Judge
 from tugline.ports import Tool, ToolContext, WorkspaceError
 from tugline.protocol.blocks import Document, Image, Text
@@ -15,7 +15,6 @@ from tugline.protocol.permissions import VerdictDeny
 from tugline.protocol.specs import Footprint, ModelCard, PathSubject
 from tugline.rules.mentions import LIMIT, find_mentions
 from tugline.rules.permission import Query
-from tugline.rules.state import apply
 
 SECONDS = 10.0
 """Time for reading all that one prompt mentions."""
@@ -89,7 +88,7 @@ class Mentions:
         except ToolError as error:
             gear.voice.say(Notice, level="warning", text=f"@{path} is not attached: {error}")
             return None
-        gear.state.now = apply(gear.state.now, result.changes)
+        take(gear, result.changes)
         if isinstance(result.for_model, str):
             return (Text(f'<file path="{path}">\n{result.for_model}\n</file>'),)
         shown: list[Text | Image | Document] = [Text(f'<file path="{path}">'), *result.for_model, Text("</file>")]

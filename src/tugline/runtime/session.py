@@ -385,7 +385,7 @@ class Session:
         first, *rest = self.agent.gear.inbox.drain()
         for letter in rest:
             self.agent.gear.inbox.put(letter)
-        return User(first.id or self.agent.ids.message(), first.content, "letter", first.hidden)
+        return User(first.id or self.agent.ids.message(), first.content, first.source, first.hidden)
 
 
 def as_content(prompt: str | PromptContent) -> PromptContent:
