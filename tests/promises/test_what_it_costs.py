@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import tugline
-from tugline.testing import ModelServer, call, reply
+from tugline.testing import ModelServer, call, cut, gate, reply
 
 Open = Callable[..., AbstractAsyncContextManager[tugline.Session]]
 LONG = "a line of some length that fills the context\n" * 400
@@ -95,6 +95,19 @@ async def test_the_context_is_shown_by_parts_whose_sum_is_what_is_used(opened: O
         told = (await session.run("/context")).text
         assert "results of Read" in told
         assert f"{found.used:,} of {found.window:,} tokens" in told
+
+
+async def test_what_broke_off_is_paid_for_too(opened: Open) -> None:
+    async with opened(reply("One", cut("close")), reply("Two."), reply("Three", gate("middle"))) as session:
+        await session.run("Go")
+        first = (await session.costs()).total
+        assert first.requests == 2
+        assert first.usage.input + first.usage.cache_write > 1_000
+        async with session.stream("And on") as events:
+            async for event in events:
+                if isinstance(event, tugline.TextDelta):
+                    session.interrupt()
+        assert (await session.costs()).total.requests == 3
 
 
 async def test_nothing_spent_is_said(opened: Open) -> None:

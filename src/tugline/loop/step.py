@@ -36,6 +36,7 @@ from tugline.protocol.events import (
 from tugline.protocol.ids import CallId, MessageId, ReplyId
 from tugline.protocol.messages import Assistant
 from tugline.protocol.specs import ModelCard, ModelRequest
+from tugline.protocol.usage import Usage
 
 REST_LIMIT = 1.0
 """Seconds that a stream may go on after its reply ended."""
@@ -62,6 +63,9 @@ class Step:
         self.error: ProviderError | None = None
         self.model_switch: ModelSwitched | None = None
         self.seconds = 0.0
+        self.lost: list[tuple[ModelCard, Usage]] = []
+        """What attempts cost that came to nothing: the provider has read them all the same."""
+        self._asked = Usage()
         self._provider = provider
         self._gear = gear
         self._ids = ids
@@ -129,6 +133,7 @@ class Step:
         Of a reply that was cut short, its closed blocks and the text so far stand; an unfinished call does not.
         """
         if self.reply is None:
+            self._book_lost()
             blocks = [block for block in self._blocks if not isinstance(block, Thinking | Opaque)]
             text = "".join(self._parts)
             if text.strip() and any(opened.kind == "text" for opened in self._open.values()):
@@ -204,6 +209,7 @@ class Step:
         if self.executor is not None:
             raise _unsound("began a second reply inside the first")
         self._reply_id = ReplyId(self._ids.new("reply"))
+        self._asked = chunk.usage
         self._model = chunk.model or self._model
         self._seen = set()
         self.executor = Executor(self._gear, self._reply_id, self.card, tasks)
@@ -255,6 +261,7 @@ class Step:
 
     def _end(self, chunk: ReplyEnded) -> None:
         assert self.executor is not None
+        self._asked = Usage()
         if chunk.stop in CUT_STOPS:
             self._held = None
         self._release_held()
@@ -277,6 +284,11 @@ class Step:
         else:
             self.executor.end_reply()
 
+    def _book_lost(self) -> None:
+        if self._asked != Usage():
+            self.lost.append((self.card, self._asked))
+            self._asked = Usage()
+
     def _void(self, reason: str) -> None:
         """All that was said of the attempt is void."""
         if self.executor is not None:
@@ -284,6 +296,7 @@ class Step:
             self.executor = None
         if self._reply_id and self.reply is None:
             self._say(Tombstone, reply=self._reply_id, reason=reason)
+        self._book_lost()
         self.reply = None
         self._reply_id = ReplyId("")
         self._blocks = []

@@ -172,9 +172,9 @@ class Turn:
             # a fallback serves until the turn ends; the next one begins with the chosen model
             self._model = self._fallback = step.model_switch.after
             self._raised_output = None
+        self._account(step)
         if step.error is not None:
             return await self._after_error(step.error.failure, step.card)
-        self._account(step)
         return await self._after_reply(step)
 
     async def _after_error(self, failure: Failure, card: ModelCard) -> Ending | None:
@@ -325,6 +325,9 @@ class Turn:
             self._raised_output = ceiling
 
     def _account(self, step: Step) -> None:
+        for card, usage in step.lost:
+            self._agent.ledger.enter(card, usage, self._agent.spec.purpose)
+        step.lost.clear()
         reply = step.reply
         if reply is None or reply.usage == Usage():
             return
