@@ -48,6 +48,8 @@ LIBRARY_CASES = (
     Case("f", "100 agents x 10 steps in one process", "agents", "1.5 s CPU, 2 s, 100 MB"),
     Case("g", "a permission decision on a routine command", "decisions", "1 ms, 5 ms at p99", LIBRARY[:1]),
     Case("i", "from an interrupt of a shell command to the prompt", "interrupts", "300 ms at p99", LIBRARY[:1]),
+    Case("r", "resume of a compacted transcript of 100 MB", "resume", "1 s", LIBRARY[:1]),
+    Case("r2", "the same, never compacted: all of it is read", "resume-whole", "2 s, 400 MB", LIBRARY[:1]),
     Case("f2", "1000 agents x 10 steps", "agents", "linear, 1 GB", LIBRARY[:2], environ=(("AGENTS", "1000"),)),
 )
 _STREAM = ("-p", "Go", "--output-format", "stream-json", "--include-partial-messages", "--verbose")
@@ -89,6 +91,11 @@ def figures(case: str, found: Found) -> str:
     if case == "i":
         return (
             f"{found['p50'] * 1e3:.0f} ms, {found['p99'] * 1e3:.0f} ms at most (killing alone "
+            f"{found['floor'] * 1e3:.0f} ms)"
+        )
+    if case in ("r", "r2"):
+        return (
+            f"{found['wall'] * 1e3:.0f} ms, {found['grown']:.0f} MB more (reading it as JSON alone "
             f"{found['floor'] * 1e3:.0f} ms)"
         )
     if case in ("f", "f2"):

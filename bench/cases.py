@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.server import INTERRUPTS, SLEEPERS
+from bench.sessions import resume
 
 AGENTS = int(os.environ.get("AGENTS", "100"))
 
@@ -211,7 +212,7 @@ async def pydantic_ai(workload: str, url: str) -> dict[str, float]:
 def main() -> None:
     """Run the case and print what was measured."""
     subject, workload, url = sys.argv[1:]
-    own = {"decisions": decisions, "interrupts": interrupts}
+    own = {"decisions": decisions, "interrupts": interrupts, "resume": resume, "resume-whole": resume}
     if workload in own:
         case = own[workload](workload, url)
     elif subject == "tugline":

@@ -61,6 +61,8 @@ WORKLOADS: dict[str, Callable[[], Answer]] = {
     "steps-shell-pi": lambda: steps("bash", {"command": "true"}),
     "interrupts": lambda: lambda n: messages.calling("Bash", {"command": SLEEPERS}, n),
     "decisions": lambda: lambda n: messages.final(),
+    "resume": lambda: lambda n: messages.final(),
+    "resume-whole": lambda: lambda n: messages.final(),
     "steps-4k": lambda: steps("large", {"x": 1}),
     "agents": lambda: steps("trivial", {"x": 1}, AGENT_STEPS),
     "burst": lambda: lambda n: messages.burst(DELTAS),
@@ -78,6 +80,8 @@ def expected(workload: str, agents: int) -> int:
         return STEPS + 1
     return {
         "decisions": 0,
+        "resume": 0,
+        "resume-whole": 0,
         "interrupts": INTERRUPTS,
         "agents": agents * (AGENT_STEPS + 1),
         "ten": 2,
