@@ -99,7 +99,8 @@ async def decisions(workload: str, url: str) -> dict[str, float]:
     import tree_sitter_bash
     from tree_sitter import Language, Parser
 
-    from tugline.app import load_config, make_standing, make_workspace
+    from tugline.app.config import load_config
+    from tugline.app.equipment import make_standing, make_workspace
     from tugline.options import Options
     from tugline.protocol.specs import CommandSubject
     from tugline.rules.permission import Query

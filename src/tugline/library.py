@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import anyio
 
-from tugline.app import open_session
+from tugline.app.session import open_session
 from tugline.options import make_options
 from tugline.protocol.commands import Command, Interrupt, PromptContent, SetMode, SetModel, Steer
 from tugline.protocol.errors import SessionError

@@ -45,7 +45,7 @@ from faults import (
 )
 
 import tugline
-from tugline import app
+from tugline.app import models
 from tugline.protocol import events as said
 from tugline.providers.limits import Gate, Gates
 
@@ -501,7 +501,7 @@ def calm(monkeypatch: pytest.MonkeyPatch) -> None:
         def gate(self, base_url: str, key: str) -> Gate:
             return Gate(per_second=10_000)
 
-    monkeypatch.setattr(app, "PROCESS_GATES", Calm())
+    monkeypatch.setattr(models, "PROCESS_GATES", Calm())
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ import msgspec
 import pytest
 
 import tugline
-from tugline.app import MANAGED_INSTRUCTIONS
+from tugline.app.briefing import MANAGED_INSTRUCTIONS
 from tugline.config.settings import Settings
 from tugline.context.gathering import READ_LIMIT
 from tugline.options import Options

@@ -448,7 +448,7 @@ async def test_a_session_may_be_left_in_another_task_than_it_was_entered_in(opti
 async def test_opening_may_be_cancelled_and_leaves_no_file_open(
     options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from tugline import app
+    from tugline.app import session as app
 
     reached = asyncio.Event()
 
@@ -469,7 +469,7 @@ async def test_opening_may_be_cancelled_and_leaves_no_file_open(
 async def test_a_query_may_be_cancelled_while_it_opens(
     options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from tugline import app
+    from tugline.app import session as app
 
     reached = asyncio.Event()
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from tugline.app import load_config
+from tugline.app.config import load_config
 from tugline.cli import streams
 from tugline.cli.arguments import read_arguments
 from tugline.cli.help import CONFIG
@@ -44,7 +44,7 @@ def _show(words: Sequence[str]) -> int:
 
 
 def _show_context(words: Sequence[str]) -> int:
-    from tugline.app import survey_instructions  # noqa: PLC0415  imported here: start-up cost
+    from tugline.app.briefing import survey_instructions  # noqa: PLC0415  imported here: start-up cost
     from tugline.cli.context import render_survey, survey_json  # noqa: PLC0415  imported here: start-up cost
 
     found = survey_instructions(_options("context", words, ("--json",)))

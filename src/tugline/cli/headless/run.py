@@ -6,7 +6,7 @@ from contextlib import AbstractAsyncContextManager, nullcontext
 
 import anyio
 
-from tugline.app import open_session
+from tugline.app.session import open_session
 from tugline.cli import streams
 from tugline.cli.debug import defect_line, report_defect
 from tugline.cli.headless.ending import EX_TEMPFAIL, Cards, Failed, exit_code, worth_retrying

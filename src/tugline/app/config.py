@@ -1,0 +1,48 @@
+"""The settings of a session with given options."""
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from tugline.config.load import Config, load
+from tugline.options import Options
+from tugline.protocol.codec import encode
+from tugline.protocol.errors import UsageError
+
+
+def load_config(options: Options) -> Config:
+    """The settings of a session with these options."""
+    environ = os.environ if options.environ is None else options.environ
+    settings = options.settings
+    return load(
+        cwd=real_folder(options.cwd or os.getcwd()),
+        environ=environ,
+        trusted=options.trust or "project" in (options.setting_sources or ()),
+        flags=_flags(options),
+        settings=encode(dict(settings)).decode() if isinstance(settings, Mapping) else settings,
+        sources=options.setting_sources,
+    )
+
+
+def _flags(options: Options) -> dict[str, Any]:
+    """The options that are settings, by the settings' names."""
+    given = {
+        "model": options.model,
+        "fallbackModel": options.fallback_model,
+        "effort": options.effort,
+        "permissions.defaultMode": options.permission_mode,
+        "permissions.allow": list(options.allowed_tools),
+        "permissions.deny": list(options.disallowed_tools),
+        "permissions.additionalDirectories": list(options.add_dirs),
+        "limits.maxTurns": options.max_turns,
+        "limits.maxBudgetUsd": options.max_budget_usd,
+        "limits.thinkingTokens": options.thinking_tokens,
+    }
+    return {name: value for name, value in given.items() if value not in (None, [])}
+
+
+def real_folder(path: str) -> str:
+    real = os.path.realpath(os.path.expanduser(path))
+    if not os.path.isdir(real):
+        raise UsageError(f"{path} is not a folder.")
+    return real

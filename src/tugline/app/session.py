@@ -1,0 +1,188 @@
+"""A session, put together."""
+
+import os
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+
+from tugline.app.briefing import make_instructions, touching
+from tugline.app.core import Core, make_core, open_provider
+from tugline.app.equipment import make_standing, make_tools, make_workspace
+from tugline.app.models import resolve_model
+from tugline.config.load import Config
+from tugline.context.surroundings import look_around
+from tugline.loop.agent import Agent, AgentSpec
+from tugline.loop.executor import Gear, StateCell
+from tugline.loop.gate import Gate
+from tugline.loop.inbox import Inbox, Letter
+from tugline.loop.transcript import Transcript
+from tugline.options import Options
+from tugline.protocol.blocks import Text
+from tugline.protocol.events import SessionStarted
+from tugline.protocol.ids import AgentId
+from tugline.protocol.records import FORMAT, Opened, Resumed
+from tugline.protocol.specs import AgentState, Mode, Surroundings
+from tugline.rules import wording
+from tugline.rules.permission import denied_tools
+from tugline.rules.prompt import system_prompt, whats_new
+from tugline.runtime.briefing import FileBriefing
+from tugline.runtime.errands import Errands
+from tugline.runtime.mentions import Mentions
+from tugline.runtime.past import Past
+from tugline.runtime.questions import Questions
+from tugline.runtime.resuming import plain_content, resumed_state
+from tugline.runtime.session import Session
+from tugline.runtime.standing import Standing
+from tugline.stores.spill import FileSpill
+from tugline.tools.builtin.read import Read
+from tugline.tools.define import RESULT_LIMIT
+from tugline.tools.toolset import Toolset, without
+from tugline.version import __version__
+from tugline.workspaces.local import LocalWorkspace
+
+
+@asynccontextmanager
+async def open_session(options: Options) -> AsyncIterator[Session]:
+    """A running session; leaving it ends what runs and closes everything. Raises `TuglineError` for what the user can
+    mend."""
+    async with AsyncExitStack() as stack:
+        session = await _compose(options, stack)
+        async with session:
+            yield session
+
+
+async def _compose(options: Options, stack: AsyncExitStack) -> Session:
+    core = make_core(options, stack)
+    provider = open_provider(core, options)
+    stack.push_async_callback(provider.aclose)
+    workspace = make_workspace(core.config, core.environ, core.kept)
+    standing = make_standing(core.config, workspace, core.kept)
+    questions = Questions(core.voice, core.ids, attended=options.attended)
+    errands = Errands(
+        provider,
+        lambda: core.catalog.resolve(core.access.small_model(core.model)),
+        core.ids,
+        core.ledger,
+        core.session,
+    )
+    tools = make_tools(options, core.config, questions, errands, core.environ, standing.hides)
+    tools = without(tools, denied_tools(standing.policy, tools.names))
+    instructions = make_instructions(core, options, standing, provider.card(core.catalog.resolve(core.model)))
+    touched = touching(instructions)
+    tools = Toolset(touched(tool) for tool in tools)
+    gear = _gear(core, tools, Gate(standing, questions, core.voice), workspace)
+    core.ledger.note = gear.transcript.paid
+    around = _enter(core, gear, await look_around(workspace, core.config.cwd))
+    agent = Agent(
+        _spec(core, options, tools, standing.mode, around),
+        model=core.model,
+        provider=provider,
+        gear=gear,
+        specs=tools.specs,
+        ids=core.ids,
+        ledger=core.ledger,
+        briefing=None if instructions is None else FileBriefing(gear, core.ids, instructions),
+        resolve=lambda name, tokens: resolve_model(core.catalog, name, standing.mode, tokens),
+    )
+    if core.history is not None:
+        core.ledger.restore(core.history.standing.models)
+        gear.transcript.restore(core.history)
+    return Session(
+        agent,
+        core.bus,
+        questions,
+        started=lambda: _started(core, tools, standing.mode),
+        set_mode=standing.set_mode,
+        notices=(*core.opening.notices, *_notices(core.config, standing)),
+        mentions=Mentions(gear, touched(Read()), standing),
+        past=Past(gear, core.opening.log, core.config.cwd),
+        title=options.title or "",
+        resources=stack.pop_all(),
+    )
+
+
+def _enter(core: Core, gear: Gear, now: Surroundings) -> Surroundings:
+    """Write down that the session begins, or goes on; what the system prompt says of the place.
+
+    A session that goes on keeps what was said at its beginning, so that its requests begin with the same bytes; what is
+    different now is told with the next prompt.
+    """
+    cwd, history = core.config.cwd, core.history
+    if history is None:
+        opened = Opened(
+            format=FORMAT, session=core.session, agent=AgentId("main"), cwd=cwd, version=__version__, around=now
+        )
+        gear.transcript.note(opened)
+        return now
+    kept = history.around if history.around is not None and history.around.cwd == now.cwd else None
+    gear.transcript.note(Resumed(cwd=cwd, version=__version__, around=now if kept is None else None))
+    words = whats_new(kept, now) if kept is not None else ""
+    if words:
+        gear.inbox.put(Letter((Text(wording.reminder(words)),), hidden=True))
+    for message in history.standing.queued:
+        gear.inbox.put(Letter(plain_content(message), id=message.id))
+    return kept or now
+
+
+def _gear(core: Core, tools: Toolset, gate: Gate, workspace: LocalWorkspace) -> Gear:
+    settings = core.config.settings
+    state = AgentState(core.config.cwd)
+    if core.history is not None:
+        state = resumed_state(core.history, workspace.roots, core.config.cwd)
+    return Gear(
+        tools=tools,
+        gate=gate,
+        workspace=workspace,
+        transcript=Transcript(core.opening.log, core.clock),
+        spill=FileSpill(core.kept),
+        voice=core.voice,
+        clock=core.clock,
+        inbox=Inbox(),
+        state=StateCell(state),
+        agent=AgentId("main"),
+        limit=settings.limits.parallel_calls,
+        result_limit=None if settings.tools.result_limit == RESULT_LIMIT else settings.tools.result_limit,
+        start_while_streaming=settings.tools.start_while_streaming,
+    )
+
+
+def _spec(core: Core, options: Options, tools: Toolset, mode: Mode, around: Surroundings) -> AgentSpec:
+    settings = core.config.settings
+    return AgentSpec(
+        system=system_prompt(
+            around=around,
+            model=core.catalog.resolve(core.model),
+            mode=mode,
+            deferred=tools.deferred(),
+            replaced=options.system_prompt,
+            appended=(options.append_system_prompt,) if options.append_system_prompt else (),
+        ),
+        max_steps=settings.limits.max_turns,
+        max_cost_usd=settings.limits.max_budget_usd,
+        thinking_tokens=settings.limits.thinking_tokens,
+        effort=settings.effort,
+    )
+
+
+def _started(core: Core, tools: Toolset, mode: Mode) -> SessionStarted:
+    return SessionStarted(
+        seq=core.bus.number(),
+        origin=core.voice.origin,
+        cwd=core.config.cwd,
+        model=core.catalog.resolve(core.model),
+        mode=mode,
+        tools=tuple(spec.name for spec in tools.specs()),
+        key_source=core.access.key_source,
+        transcript=core.opening.log.path,
+        resumed=core.history is not None,
+    )
+
+
+def _notices(config: Config, standing: Standing) -> tuple[str, ...]:
+    """What the person should know at the start."""
+    lines = [problem.text for problem in config.problems]
+    if config.withheld:
+        names = ", ".join(sorted({name for name, _ in config.withheld}))
+        lines.append(f"This folder is not trusted: its settings {names} do not count. With --trust they do.")
+    if standing.mode == "bypassPermissions" and hasattr(os, "geteuid") and os.geteuid() == 0:
+        lines.append("Running as root with the mode bypassPermissions: nothing will be asked about.")
+    return tuple(lines)
