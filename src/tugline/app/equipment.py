@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
+from msgspec import structs
+
 from tugline.app.config import real_folder
 from tugline.config.load import Config
 from tugline.config.save import save_rules
@@ -15,7 +17,7 @@ from tugline.runtime.errands import Errands
 from tugline.runtime.questions import Questions
 from tugline.runtime.standing import Standing
 from tugline.tools.builtin.ask_user_question import AskUserQuestion
-from tugline.tools.builtin.bash import Bash
+from tugline.tools.builtin.bash import Bash, InSandbox
 from tugline.tools.builtin.edit import Edit
 from tugline.tools.builtin.glob import Glob
 from tugline.tools.builtin.grep import Grep
@@ -30,10 +32,13 @@ from tugline.tools.toolset import Toolset, chosen, joined
 from tugline.workspaces.environment import child_environment
 from tugline.workspaces.expansion import expand
 from tugline.workspaces.local import LocalWorkspace
+from tugline.workspaces.sandbox import Sandbox, SandboxWorkspace
 
 
-def make_workspace(config: Config, environ: Mapping[str, str], kept: str) -> LocalWorkspace:
-    """The folders and the environment that commands get."""
+def make_workspace(
+    config: Config, environ: Mapping[str, str], kept: str, sandbox: Sandbox | None = None
+) -> LocalWorkspace:
+    """The folders and the environment that commands get, and the sandbox that holds them."""
     settings = config.settings
     shell = settings.shell
     child = child_environment(
@@ -41,23 +46,37 @@ def make_workspace(config: Config, environ: Mapping[str, str], kept: str) -> Loc
         only=shell.keep_environment if shell.environment == "listed" else None,
         keep=shell.keep_environment,
     )
-    roots = (config.cwd, *(real_folder(path) for path in settings.permissions.additional_directories))
-    return LocalWorkspace(roots, spill_dir=kept, environment={**child, **settings.env})
+    roots = allowed_directories(config)
+    environment = {**child, **settings.env}
+    if sandbox is None:
+        return LocalWorkspace(roots, spill_dir=kept, environment=environment)
+    required = settings.sandbox.required
+    return SandboxWorkspace(roots, sandbox, required=required, spill_dir=kept, environment=environment)
 
 
-def make_standing(config: Config, workspace: LocalWorkspace, kept: str) -> Standing:
+def allowed_directories(config: Config) -> tuple[str, ...]:
+    """The working folder and those that the settings add, resolved."""
+    return (config.cwd, *(real_folder(path) for path in config.settings.permissions.additional_directories))
+
+
+def make_policy(config: Config, kept: str) -> Policy:
     """The mode and rules that a session begins with."""
-    policy = Policy(
+    return Policy(
         mode=config.settings.permissions.default_mode,
         allow=config.allow,
         ask=config.ask,
         deny=config.deny,
-        directories=workspace.roots,
+        directories=allowed_directories(config),
         cwd=config.cwd,
         home=config.home,
         project_root=config.project_root,
         readable=(kept,),
     )
+
+
+def make_standing(config: Config, workspace: LocalWorkspace, kept: str, *, sandboxed: bool = False) -> Standing:
+    """Who judges by them. `sandboxed`: commands run in a sandbox that works, and need no question there."""
+    policy = structs.replace(make_policy(config, kept), sandboxed=sandboxed)
 
     def resolve(path: str, cwd: str) -> tuple[str, str] | None:
         try:
@@ -81,6 +100,7 @@ def make_tools(
     errands: Errands,
     environ: Mapping[str, str],
     hides: Hides,
+    sandbox: InSandbox | None = None,
 ) -> Toolset:
     """The built-in tools that were chosen, and the caller's."""
     shell, fetch = config.settings.shell, config.settings.web_fetch
@@ -91,7 +111,7 @@ def make_tools(
         NotebookEdit(),
         Glob(hides),
         Grep(hides),
-        Bash(is_read_only, timeout=shell.timeout, max_timeout=shell.max_timeout),
+        Bash(is_read_only, timeout=shell.timeout, max_timeout=shell.max_timeout, sandbox=sandbox),
         TodoWrite(),
         AskUserQuestion(questions),
         WebFetch(

@@ -4,9 +4,19 @@ import os
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 
+import anyio
+
 from tugline.app.briefing import make_instructions, touching
+from tugline.app.confinement import (
+    Hosts,
+    make_sandbox,
+    said_of_sandbox,
+    sandbox_command,
+    sandbox_status,
+    told_of_sandbox,
+)
 from tugline.app.core import Core, make_core, open_provider
-from tugline.app.equipment import make_standing, make_tools, make_workspace
+from tugline.app.equipment import make_policy, make_standing, make_tools, make_workspace
 from tugline.app.models import resolve_model
 from tugline.config.load import Config
 from tugline.context.surroundings import look_around
@@ -38,6 +48,7 @@ from tugline.tools.define import RESULT_LIMIT
 from tugline.tools.toolset import Toolset, without
 from tugline.version import __version__
 from tugline.workspaces.local import LocalWorkspace
+from tugline.workspaces.sandbox import Condition, Sandbox
 
 
 @asynccontextmanager
@@ -54,9 +65,14 @@ async def _compose(options: Options, stack: AsyncExitStack) -> Session:
     core = make_core(options, stack)
     provider = open_provider(core, options)
     stack.push_async_callback(provider.aclose)
-    workspace = make_workspace(core.config, core.environ, core.kept)
-    standing = make_standing(core.config, workspace, core.kept)
     questions = Questions(core.voice, core.ids, attended=options.attended)
+    hosts = Hosts(core.config, questions, core.voice)
+    sandbox = make_sandbox(core, make_policy(core.config, core.kept), hosts.of_call)
+    workspace = make_workspace(core.config, core.environ, core.kept, sandbox)
+    around, condition = await _look_around(core, workspace, sandbox, stack)
+    sandboxed = condition.works and core.config.settings.sandbox.auto_allow
+    standing = make_standing(core.config, workspace, core.kept, sandboxed=sandboxed)
+    hosts.stand_on(standing)
     errands = Errands(
         provider,
         lambda: core.catalog.resolve(core.access.small_model(core.model)),
@@ -64,14 +80,15 @@ async def _compose(options: Options, stack: AsyncExitStack) -> Session:
         core.ledger,
         core.session,
     )
-    tools = make_tools(options, core.config, questions, errands, core.environ, standing.hides)
+    told = told_of_sandbox(core.config, sandbox, condition, hosts)
+    tools = make_tools(options, core.config, questions, errands, core.environ, standing.hides, told)
     tools = without(tools, denied_tools(standing.policy, tools.names))
     instructions = make_instructions(core, options, standing, provider.card(core.catalog.resolve(core.model)))
     touched = touching(instructions)
     tools = Toolset(touched(tool) for tool in tools)
     gear = _gear(core, tools, Gate(standing, questions, core.voice), workspace)
     core.ledger.note = gear.transcript.paid
-    around = _enter(core, gear, await look_around(workspace, core.config.cwd))
+    around = _enter(core, gear, around)
     agent = Agent(
         _spec(core, options, tools, standing.mode, around),
         model=core.model,
@@ -86,18 +103,41 @@ async def _compose(options: Options, stack: AsyncExitStack) -> Session:
     if core.history is not None:
         core.ledger.restore(core.history.standing.models)
         gear.transcript.restore(core.history)
-    return Session(
+    session = Session(
         agent,
         core.bus,
         questions,
-        started=lambda: _started(core, tools, standing.mode),
+        started=lambda: _started(core, tools, standing.mode, sandbox_status(core.config, condition)),
         set_mode=standing.set_mode,
-        notices=(*core.opening.notices, *_notices(core.config, standing)),
+        notices=(
+            *core.opening.notices,
+            *_notices(core.config, standing),
+            *said_of_sandbox(core.config, condition),
+        ),
         mentions=Mentions(gear, touched(Read()), standing),
         past=Past(gear, core.opening.log, core.config.cwd),
         title=options.title or "",
         resources=stack.pop_all(),
     )
+    session.commands.add(sandbox_command(core.config, sandbox, condition, hosts))
+    return session
+
+
+async def _look_around(
+    core: Core, workspace: LocalWorkspace, sandbox: Sandbox | None, stack: AsyncExitStack
+) -> tuple[Surroundings, Condition]:
+    """What is told of the place, and beside that whether the sandbox works here."""
+    found: list[Condition] = []
+
+    async def probe(sandbox: Sandbox) -> None:
+        found.append(await sandbox.probe())
+
+    async with anyio.create_task_group() as tasks:
+        if sandbox is not None:
+            stack.push_async_callback(sandbox.aclose)
+            tasks.start_soon(probe, sandbox)
+        around = await look_around(workspace, core.config.cwd)
+    return around, found[0] if found else Condition(False)
 
 
 def _enter(core: Core, gear: Gear, now: Surroundings) -> Surroundings:
@@ -163,7 +203,7 @@ def _spec(core: Core, options: Options, tools: Toolset, mode: Mode, around: Surr
     )
 
 
-def _started(core: Core, tools: Toolset, mode: Mode) -> SessionStarted:
+def _started(core: Core, tools: Toolset, mode: Mode, sandbox: str) -> SessionStarted:
     return SessionStarted(
         seq=core.bus.number(),
         origin=core.voice.origin,
@@ -174,6 +214,7 @@ def _started(core: Core, tools: Toolset, mode: Mode) -> SessionStarted:
         key_source=core.access.key_source,
         transcript=core.opening.log.path,
         resumed=core.history is not None,
+        sandbox=sandbox,
     )
 
 

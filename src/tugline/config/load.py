@@ -26,7 +26,22 @@ from tugline.rules.rule import Kind, Rule, RuleError, parse_rule
 MANAGED = ("/etc/claude-code/managed-settings.json", "/etc/tugline/managed-settings.json")
 """Policy of the machine's owner, weaker one first."""
 
-_UNTRUSTED = frozenset([("permissions", "deny"), ("permissions", "ask")])
+_UNTRUSTED = frozenset(
+    [
+        ("permissions", "deny"),
+        ("permissions", "ask"),
+        ("sandbox", "denyRead"),
+        ("sandbox", "denyWrite"),
+        ("sandbox", "network", "deniedDomains"),
+    ]
+)
+"""What only forbids counts whoever says it."""
+_GUARDS: dict[Path, tuple[object, ...]] = {
+    ("permissions", "defaultMode"): ("bypassPermissions", "auto"),
+    ("sandbox", "enabled"): (False,),
+    ("sandbox", "required"): (False,),
+}
+"""Values with which a cloned folder would switch its own guard off."""
 _NEVER_FROM_PROJECT = frozenset([("trustedFolders",), ("context", "externalImports")])
 
 
@@ -215,12 +230,10 @@ def _weigh(found: list[Source], *, trusted: bool) -> tuple[list[Source], list[tu
             if path in _NEVER_FROM_PROJECT:
                 del values[path]
                 problems.append(Problem("warning", f"{source.name}: {dotted} counts in user settings only"))
-            elif path == ("permissions", "defaultMode") and values[path] in ("bypassPermissions", "auto"):
-                # a cloned folder must not switch its own guard off
+            elif values[path] in _GUARDS.get(path, ()):
                 del values[path]
-                problems.append(
-                    Problem("warning", f"{source.name}: {dotted} {source.values[path]} is not for a project")
-                )
+                said = str(source.values[path]).lower() if path[0] == "sandbox" else source.values[path]
+                problems.append(Problem("warning", f"{source.name}: {dotted} {said} is not for a project"))
             elif not trusted and path not in _UNTRUSTED:
                 del values[path]
                 withheld.append((dotted, source.name))

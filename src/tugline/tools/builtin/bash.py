@@ -5,12 +5,12 @@ import re
 import shlex
 import signal
 from collections.abc import Callable, Sequence
-from typing import Annotated
+from typing import Annotated, Literal
 
 import anyio
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, field
 
-from tugline.ports import Output, Process, ProcessEnd, ToolContext, WorkspaceError
+from tugline.ports import Confinement, Output, Process, ProcessEnd, ToolContext, WorkspaceError
 from tugline.protocol.errors import ToolError
 from tugline.protocol.specs import (
     Change,
@@ -70,10 +70,24 @@ class BashInput(Struct, frozen=True, forbid_unknown_fields=True):
     timeout: Annotated[Annotated[float, Meta(gt=0)] | None, Meta(description="Milliseconds, 600000 at most")] = None
     description: Annotated[str, Meta(description="What the command does, in five to ten words")] = ""
     run_in_background: bool = False
+    outside_sandbox: Annotated[
+        bool, Meta(description="Ask to run it outside of the sandbox; a person is asked about it")
+    ] = field(default=False, name="dangerouslyDisableSandbox")
+
+
+class InSandbox(Struct, frozen=True):
+    """That commands run in a sandbox, and what of it concerns them. `network`: in words for the model. `escape`: it may
+    ask to run a command outside. `excludes` says which commands run outside anyway."""
+
+    network: str
+    writable: tuple[str, ...] = ()
+    escape: bool = True
+    excludes: Callable[[str], bool] = lambda command: False
 
 
 class Bash(BuiltinTool[BashInput]):
-    """Runs shell commands. `is_read_only` says of a command whether it changes nothing; the limits are seconds."""
+    """Runs shell commands. `is_read_only` says of a command whether it changes nothing; the limits are seconds.
+    `sandbox`: what to tell of the sandbox, where there is one."""
 
     name = "Bash"
     input = BashInput
@@ -85,14 +99,20 @@ class Bash(BuiltinTool[BashInput]):
         *,
         timeout: float = DEFAULT_TIMEOUT,
         max_timeout: float = MAX_TIMEOUT,
+        sandbox: InSandbox | None = None,
     ) -> None:
         super().__init__()
+        self._sandbox = sandbox
         self._is_read_only = is_read_only
         self._timeout = timeout
         self._max_timeout = max_timeout
         self._accepted = self.spec.input_schema
-        offered = {name: about for name, about in self._accepted["properties"].items() if name != "run_in_background"}
-        self.spec = ToolSpec(self.name, self.spec.description, {**self._accepted, "properties": offered})
+        held_back = {"run_in_background"}
+        if sandbox is None or not sandbox.escape:
+            held_back.add("dangerouslyDisableSandbox")
+        offered = {name: about for name, about in self._accepted["properties"].items() if name not in held_back}
+        words = self.spec.description if sandbox is None else f"{self.spec.description.rstrip()}\n{_about(sandbox)}"
+        self.spec = ToolSpec(self.name, words, {**self._accepted, "properties": offered})
 
     def parse(self, data: dict[str, object]) -> BashInput:
         """The typed input; `run_in_background` is understood though it is not offered."""
@@ -109,7 +129,14 @@ class Bash(BuiltinTool[BashInput]):
 
     def subjects(self, data: BashInput) -> tuple[Subject, ...]:
         """The command as it will run."""
-        return (CommandSubject(data.command),)
+        return (CommandSubject(data.command, self._outside(data)),)
+
+    def _outside(self, data: BashInput) -> Literal["", "excluded", "asked"]:
+        if self._sandbox is None:
+            return ""
+        if self._sandbox.excludes(data.command):
+            return "excluded"
+        return "asked" if data.outside_sandbox and self._sandbox.escape else ""
 
     def title(self, data: BashInput) -> str:
         """The command's first line."""
@@ -120,9 +147,10 @@ class Bash(BuiltinTool[BashInput]):
         """Run it to its end."""
         wanted = data.timeout / 1000 if data.timeout else self._timeout
         seconds = min(wanted, self._max_timeout)
+        confine = None if self._outside(data) else Confinement(context.call)
         try:
             async with context.workspace.process(
-                _argv(data.command), cwd=context.state.cwd, timeout=seconds, report=True, keep=_KEEP
+                _argv(data.command), cwd=context.state.cwd, timeout=seconds, report=True, keep=_KEEP, confine=confine
             ) as process:
                 end = await _watch(process, context)
                 output = process.output()
@@ -131,7 +159,7 @@ class Bash(BuiltinTool[BashInput]):
                 return _no_directory(error, context)
             raise ToolError(str(error)) from None
         cwd, moved = _directory(end, context)
-        notices = [*_how_it_ended(end, output, seconds), *moved]
+        notices = [*_how_it_ended(end, output, seconds), *end.notes, *moved]
         if data.run_in_background:
             notices.append("ran in the foreground: commands in the background are not available here")
         failed = end.timed_out or end.flooded or (end.status != 0 and not _says_no(end.status, data.command))
@@ -141,6 +169,22 @@ class Bash(BuiltinTool[BashInput]):
             is_error=failed,
             changes=cwd,
         )
+
+
+def _about(sandbox: InSandbox) -> str:
+    writable = ", ".join(sandbox.writable)
+    lines = [
+        f"- Commands run in a sandbox. They can write below {writable} and in /tmp, which is the session's own and "
+        "which other tools do not see; git's hooks and config, and settings of editors and agents, stay as they are. "
+        f"Credentials cannot be read. {sandbox.network}",
+        "- What the sandbox refuses shows as `Read-only file system`, `Permission denied`, `Operation not permitted` "
+        "or a refused connection. Say so instead of looking for a way round.",
+    ]
+    if sandbox.escape:
+        lines.append(
+            "- `dangerouslyDisableSandbox`: only where a command cannot work inside; the user is asked each time."
+        )
+    return "\n".join(lines)
 
 
 def _argv(command: str) -> list[str]:
