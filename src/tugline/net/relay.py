@@ -188,27 +188,30 @@ class Relay:
                 passed = meter.feed(data)
             except HttpError:
                 return scope.cancel()
-            if passed:
-                await self._pass(passed, far, scope)
+            if passed and not await self._pass(passed, far, scope):
+                return None
             data = await near.receive()
             if not data:
                 return None
 
     async def _pump(self, source: Wire, sink: Wire, scope: anyio.CancelScope) -> None:
         while data := await source.receive():
-            await self._pass(data, sink, scope)
+            if not await self._pass(data, sink, scope):
+                return
         if source.failure is not None:
             scope.cancel()
         sink.end()
 
-    async def _pass(self, data: bytes, sink: Wire, scope: anyio.CancelScope) -> None:
+    async def _pass(self, data: bytes, sink: Wire, scope: anyio.CancelScope) -> bool:
+        """Send it on; false: it is over. A stream that never pauses would not hear of a cancelled scope in time."""
         self._left -= len(data)
         if self._left < 0 or sink.transport.is_closing():
             scope.cancel()
-            return
+            return False
         scope.deadline = anyio.current_time() + IDLE_PATIENCE
         sink.send(data)
         await sink.room()
+        return True
 
 
 async def _read_head(wire: Wire) -> tuple[bytes, bytes]:

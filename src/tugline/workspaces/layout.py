@@ -74,6 +74,8 @@ class Layout(Struct, frozen=True):
     hidden_files: tuple[str, ...]
     shown: tuple[str, ...]
     watched: tuple[tuple[str, str | None], ...] = ()
+    excludes: tuple[tuple[str, str], ...] = ()
+    """Files of git's that say what it ignores in a folder; there they also name what stands in for the absent."""
 
 
 def lay_out(grounds: Grounds, cwd: str, *, read_only: bool = False) -> Layout:
@@ -99,8 +101,9 @@ def lay_out(grounds: Grounds, cwd: str, *, read_only: bool = False) -> Layout:
         absent=tuple(_by_depth(absent)) if not read_only else (),
         hidden_folders=folders,
         hidden_files=tuple(path for path in hidden if path not in folders),
-        shown=tuple(_existing((*grounds.shown, *(given if read_only else ())))),
+        shown=tuple(_existing((*grounds.shown, *git.shown, *(given if read_only else ())))),
         watched=() if read_only else tuple(sorted(watched.items(), key=lambda one: one[0])),
+        excludes=() if read_only else git.excludes,
     )
 
 

@@ -22,6 +22,10 @@ class Places(Struct, frozen=True):
     read_only: tuple[str, ...] = ()
     absent: tuple[str, ...] = ()
     watched: tuple[tuple[str, str | None], ...] = ()
+    shown: tuple[str, ...] = ()
+    """Repositories that a work tree belongs to, to be read."""
+    excludes: tuple[tuple[str, str], ...] = ()
+    """By working folder: the file in which git finds what else it is to ignore there."""
 
 
 def places(roots: Iterable[str]) -> Places:
@@ -30,12 +34,15 @@ def places(roots: Iterable[str]) -> Places:
     read_only: list[str] = []
     absent: list[str] = []
     watched: list[tuple[str, str | None]] = []
+    shown: list[str] = []
+    excludes: list[tuple[str, str]] = []
     for root in roots:
         git = os.path.join(root, ".git")
         if os.path.islink(git):
             watched.append((git, os.readlink(git)))
             git = os.path.realpath(git)
         if os.path.isdir(git):
+            excludes.append((root, os.path.join(git, "info", "exclude")))
             for folder in (git, *_modules(git)):
                 _guard(folder, read_only, absent)
                 pointers = [os.path.join(folder, name) for name in _POINTERS]
@@ -45,11 +52,18 @@ def places(roots: Iterable[str]) -> Places:
             read_only.append(git)
             entry, common = _linked(root, git)
             if entry:
+                shown.append(common)
+                excludes.append((root, os.path.join(common, "info", "exclude")))
                 writable += [entry, *(os.path.join(common, name) for name in _SHARED)]
                 read_only += [os.path.join(entry, name) for name in _POINTERS]
                 read_only += [os.path.join(entry, name) for name in _RUNS if os.path.lexists(os.path.join(entry, name))]
     return Places(
-        tuple(path for path in writable if os.path.isdir(path)), tuple(read_only), tuple(absent), tuple(watched)
+        tuple(path for path in writable if os.path.isdir(path)),
+        tuple(read_only),
+        tuple(absent),
+        tuple(watched),
+        tuple(shown),
+        tuple((root, path) for root, path in excludes if os.path.isfile(path)),
     )
 
 

@@ -47,6 +47,7 @@ NAMESPACES = (
 CONTAINER = "In a container: docker run --security-opt systempaths=unconfined, or podman run --security-opt unmask=ALL."
 
 _TRIAL_PATIENCE = 10.0
+_EXCLUDE_LIMIT = 1 << 20
 _CHILD = re.compile(rb'"child-pid": *([0-9]+)')
 TASKS = 8_192
 """Processes and threads that a command may have."""
@@ -255,6 +256,8 @@ class Sandbox:
             empty=self._state.empty,
             nested=self._nested,
         )
+        for path, text in excluding(layout):
+            arguments += ["--ro-bind-data", str(inheritance.take(memory_file(text))), path]
         assert self._filter is not None
         arguments += ["--seccomp", str(inheritance.take(memory_file(self._filter)))]
         arguments += inheritance.gate()
@@ -366,6 +369,16 @@ class _Held:
 
     def _mended(self) -> list[str]:
         return mend(self._layout.watched)
+
+
+def excluding(layout: Layout) -> Iterator[tuple[str, bytes]]:
+    """Git's lists of what it ignores, longer by the folders that stand in for what is missing: `git clean` would try to
+    remove them."""
+    for root, path in layout.excludes:
+        names = [os.path.relpath(place, root) for place in layout.absent if os.path.dirname(place) == root]
+        if names:
+            with suppress(OSError), open(path, "rb") as file:
+                yield path, file.read(_EXCLUDE_LIMIT) + b"".join(b"\n/" + os.fsencode(name) for name in names) + b"\n"
 
 
 def mend(watched: Sequence[tuple[str, str | None]]) -> list[str]:
