@@ -187,8 +187,8 @@ async def test_in_the_home_folder_the_files_of_the_shell_stay(tmp_path: Path) ->
 async def test_settings_open_and_close_places(tmp_path: Path) -> None:
     for name in ("outside", "work/shut", "work/.vscode"):
         (tmp_path / name).mkdir(parents=True)
-    more = {"writable": (str(tmp_path / "outside"), str(tmp_path / "work" / ".vscode"))}
-    async with cell(tmp_path, read_only=(str(tmp_path / "work" / "shut"),), **more) as made:
+    writable = (str(tmp_path / "outside"), str(tmp_path / "work" / ".vscode"))
+    async with cell(tmp_path, read_only=(str(tmp_path / "work" / "shut"),), writable=writable) as made:
         ran = await made.run("echo 1 > ../outside/f && echo 1 > .vscode/f && echo 1 > f; echo 1 > shut/f; mv shut x")
     assert ran.status != 0
     found = sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("f"))
