@@ -59,6 +59,7 @@ Commands
   config show [--origin] [--json]  the settings, and where each comes from
   config context [--json]        the files of instructions: what is loaded, what is left out, and why
   config schema                  the JSON schema of settings files
+  doctor [--json]                what works on this machine, what does not, and the remedy
   model-server SCRIPT            a scripted model behind HTTP, for tests of your own
   completion bash|zsh|fish       a completion script for a shell
 
@@ -88,6 +89,16 @@ context: the files of instructions (AGENTS.md, CLAUDE.md, rules): what is loaded
 and what is left out and why.
       --json                     as JSON
 schema: the JSON schema of a settings file.
+"""
+
+DOCTOR = """\
+tugline doctor [--json] [--settings FILE|JSON] [--setting-sources LIST] [--trust]
+
+Looks at folders, settings, providers, programs, the terminal and the sandbox, each for real and within some seconds.
+Providers are connected to and asked nothing, so that it costs nothing.
+
+      --json                     as JSON
+Exit codes: 0 all that is set up works, 1 something does not.
 """
 
 COMPLETION = """\
