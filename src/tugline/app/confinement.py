@@ -1,7 +1,6 @@
 """The sandbox of a session: what it is made for, who decides about hosts, what is said of it."""
 
 import os
-from collections.abc import Callable
 
 from tugline.app.core import Core
 from tugline.config.load import Config
@@ -12,28 +11,94 @@ from tugline.rules.hosts import HostError, HostPolicy, read_policy
 from tugline.rules.permission import Policy, hides, is_excluded
 from tugline.runtime.host_gate import HostGate
 from tugline.runtime.questions import Questions
-from tugline.runtime.slash import SlashCommand
 from tugline.runtime.standing import Standing
 from tugline.tools.builtin.bash import InSandbox
 from tugline.workspaces.denied_files import DeniedFiles
 from tugline.workspaces.layout import Grounds
-from tugline.workspaces.sandbox import Condition, HostsOf, Sandbox
+from tugline.workspaces.sandbox import Condition, Sandbox
 
 _DOMAIN = "domain:"
 
 
-def make_sandbox(core: Core, policy: Policy, hosts: HostsOf) -> Sandbox | None:
-    """The sandbox that the settings ask for; `None` where they ask for none."""
-    config = core.config
-    if not config.settings.sandbox.enabled:
-        return None
-    return Sandbox(
-        make_grounds(config, policy, kept=core.kept),
-        above=sandbox_folder(config),
-        hosts=hosts,
-        environ=core.environ,
-        unix_sockets=config.settings.sandbox.network.allow_all_unix_sockets,
-    )
+class Hold:
+    """The sandbox of a session whose settings ask for one, and what is said of it to the model and the person."""
+
+    def __init__(self, core: Core, policy: Policy, questions: Questions) -> None:
+        config = core.config
+        self._config = config
+        self._hosts = Hosts(config, questions, core.voice)
+        self.condition = Condition(False)
+        self.sandbox = Sandbox(
+            make_grounds(config, policy, kept=core.kept),
+            above=sandbox_folder(config),
+            hosts=self._hosts.of_call,
+            environ=core.environ,
+            unix_sockets=config.settings.sandbox.network.allow_all_unix_sockets,
+        )
+
+    async def probe(self) -> None:
+        """Try whether it works here."""
+        self.condition = await self.sandbox.probe()
+
+    @property
+    def allows(self) -> bool:
+        """Whether what runs inside needs no question."""
+        return self.condition.works and self._config.settings.sandbox.auto_allow
+
+    def stand_on(self, standing: Standing) -> None:
+        """The rules of the session, which say of hosts too."""
+        self._hosts.stand_on(standing)
+
+    def told(self) -> InSandbox | None:
+        """What the model is told; nothing where it does not work."""
+        if not self.condition.works:
+            return None
+        given, config = self._config.settings.sandbox, self._config
+        patterns = given.excluded_commands
+        named = ", ".join((*given.network.allowed_domains, *_domains(config.allow)))
+        others = "the user is asked about others" if given.network.ask else "others are closed"
+        return InSandbox(
+            f"The network is reached through the proxy that HTTPS_PROXY names: open is {named or 'no host'}; {others}.",
+            writable=(*self.sandbox.grounds.roots, *self.sandbox.grounds.writable),
+            escape=given.allow_unsandboxed_commands,
+            excludes=lambda command: bool(patterns) and is_excluded(command, patterns, config.cwd),
+        )
+
+    def notices(self) -> tuple[str, ...]:
+        """What a person has to know at the start."""
+        if self.condition.works:
+            return ()
+        if self._config.settings.sandbox.required:
+            return (f"No sandbox, so shell commands are refused (sandbox.required). {self.condition}",)
+        return (f"No sandbox: commands run without it, and what does more than read is asked about. {self.condition}",)
+
+    @property
+    def status(self) -> str:
+        """`on`, or why not."""
+        return "on" if self.condition.works else f"does not work: {self.condition}"
+
+    def described(self) -> str:
+        """What holds commands, for `/sandbox`."""
+        given = self._config.settings.sandbox
+        if not self.condition.works:
+            refused = "Shell commands are refused. " if given.required else ""
+            return f"The sandbox does not work here. {refused}{self.condition}"
+        allowed = ", ".join((*given.network.allowed_domains, *_domains(self._config.allow))) or "no host"
+        writable = ", ".join((*self.sandbox.grounds.roots, *self.sandbox.grounds.writable))
+        outside = ", ".join(given.excluded_commands) or "none"
+        lines = (
+            "Shell commands run in the sandbox.",
+            f"- they may write: {writable}, and a /tmp of their own",
+            f"- they may reach: {allowed}; others are asked about: {_yes(given.network.ask)}",
+            f"- outside by the settings: {outside}",
+            f"- without a question inside: {_yes(given.auto_allow)}; may ask to run outside: "
+            f"{_yes(given.allow_unsandboxed_commands)}",
+        )
+        return "\n".join(lines)
+
+
+def _yes(on: bool) -> str:
+    return "yes" if on else "no"
 
 
 def sandbox_folder(config: Config) -> str:
@@ -111,67 +176,3 @@ class Hosts:
 def _domains(rules: tuple[object, ...]) -> list[str]:
     specs = [getattr(rule, "spec", None) for rule in rules if getattr(rule, "tool", "") == "WebFetch"]
     return [spec.removeprefix(_DOMAIN) for spec in specs if spec is not None and spec.startswith(_DOMAIN)]
-
-
-def told_of_sandbox(config: Config, sandbox: Sandbox | None, condition: Condition, hosts: Hosts) -> InSandbox | None:
-    """What the model is told; nothing where there is no sandbox."""
-    if sandbox is None or not condition.works:
-        return None
-    given = config.settings.sandbox
-    patterns = given.excluded_commands
-    named = ", ".join((*given.network.allowed_domains, *_domains(config.allow)))
-    asked = "the user is asked about" if given.network.ask else "closed are"
-    network = f"The network is reached through the proxy that HTTPS_PROXY names: open is {named or 'no host'}; "
-    network += f"{asked} others."
-    return InSandbox(
-        network,
-        writable=(*sandbox.grounds.roots, *sandbox.grounds.writable),
-        escape=given.allow_unsandboxed_commands,
-        excludes=(lambda command: is_excluded(command, patterns, config.cwd)) if patterns else lambda command: False,
-    )
-
-
-def said_of_sandbox(config: Config, condition: Condition) -> tuple[str, ...]:
-    """What a person has to know at the start."""
-    if condition.works or not config.settings.sandbox.enabled:
-        if config.settings.sandbox.required and not config.settings.sandbox.enabled:
-            return ("sandbox.required does nothing while sandbox.enabled is off: commands run without a sandbox.",)
-        return ()
-    if config.settings.sandbox.required:
-        return (f"No sandbox, so shell commands are refused (sandbox.required). {condition}",)
-    return (f"No sandbox: commands run without it, and what does more than read is asked about. {condition}",)
-
-
-def sandbox_status(config: Config, condition: Condition) -> str:
-    """`on`, why not, or nothing where the settings ask for none."""
-    if not config.settings.sandbox.enabled:
-        return ""
-    return "on" if condition.works else f"does not work: {condition}"
-
-
-def sandbox_command(config: Config, sandbox: Sandbox | None, condition: Condition, hosts: Hosts) -> SlashCommand:
-    """`/sandbox`: what holds shell commands in this session."""
-
-    async def answer(words: str) -> str:
-        if sandbox is None:
-            return "Shell commands run without a sandbox. The setting sandbox.enabled switches it on."
-        if not condition.works:
-            refused = "Shell commands are refused. " if config.settings.sandbox.required else ""
-            return f"The sandbox does not work here. {refused}{condition}"
-        return "\n".join(_described(config, sandbox, hosts))
-
-    return SlashCommand("sandbox", "what holds shell commands", answer)
-
-
-def _described(config: Config, sandbox: Sandbox, hosts: Hosts) -> list[str]:
-    given = config.settings.sandbox
-    allowed = [*given.network.allowed_domains, *_domains(config.allow)]
-    yes: Callable[[bool], str] = lambda on: "yes" if on else "no"  # noqa: E731
-    return [
-        "Shell commands run in the sandbox.",
-        f"- they may write: {', '.join((*sandbox.grounds.roots, *sandbox.grounds.writable))}, and a /tmp of their own",
-        f"- they may reach: {', '.join(allowed) or 'no host'}; others are asked about: {yes(given.network.ask)}",
-        f"- outside by the settings: {', '.join(given.excluded_commands) or 'none'}",
-        f"- without a question inside: {yes(given.auto_allow)}; may ask to run outside: "
-        f"{yes(given.allow_unsandboxed_commands)}",
-    ]

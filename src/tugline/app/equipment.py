@@ -1,6 +1,7 @@
 """What an agent works with: workspace, rules, tools."""
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from msgspec import structs
 
@@ -32,11 +33,13 @@ from tugline.tools.toolset import Toolset, chosen, joined
 from tugline.workspaces.environment import child_environment
 from tugline.workspaces.expansion import expand
 from tugline.workspaces.local import LocalWorkspace
-from tugline.workspaces.sandbox import Sandbox, SandboxWorkspace
+
+if TYPE_CHECKING:
+    from tugline.workspaces.sandbox import Sandbox
 
 
 def make_workspace(
-    config: Config, environ: Mapping[str, str], kept: str, sandbox: Sandbox | None = None
+    config: Config, environ: Mapping[str, str], kept: str, sandbox: "Sandbox | None" = None
 ) -> LocalWorkspace:
     """The folders and the environment that commands get, and the sandbox that holds them."""
     settings = config.settings
@@ -50,6 +53,8 @@ def make_workspace(
     environment = {**child, **settings.env}
     if sandbox is None:
         return LocalWorkspace(roots, spill_dir=kept, environment=environment)
+    from tugline.workspaces.sandbox import SandboxWorkspace  # noqa: PLC0415  imported here: start-up cost
+
     required = settings.sandbox.required
     return SandboxWorkspace(roots, sandbox, required=required, spill_dir=kept, environment=environment)
 

@@ -3,18 +3,11 @@
 import os
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from typing import TYPE_CHECKING
 
 import anyio
 
 from tugline.app.briefing import make_instructions, touching
-from tugline.app.confinement import (
-    Hosts,
-    make_sandbox,
-    said_of_sandbox,
-    sandbox_command,
-    sandbox_status,
-    told_of_sandbox,
-)
 from tugline.app.core import Core, make_core, open_provider
 from tugline.app.equipment import make_policy, make_standing, make_tools, make_workspace
 from tugline.app.models import resolve_model
@@ -41,6 +34,7 @@ from tugline.runtime.past import Past
 from tugline.runtime.questions import Questions
 from tugline.runtime.resuming import plain_content, resumed_state
 from tugline.runtime.session import Session
+from tugline.runtime.slash import SlashCommand
 from tugline.runtime.standing import Standing
 from tugline.stores.spill import FileSpill
 from tugline.tools.builtin.read import Read
@@ -48,7 +42,9 @@ from tugline.tools.define import RESULT_LIMIT
 from tugline.tools.toolset import Toolset, without
 from tugline.version import __version__
 from tugline.workspaces.local import LocalWorkspace
-from tugline.workspaces.sandbox import Condition, Sandbox
+
+if TYPE_CHECKING:
+    from tugline.app.confinement import Hold
 
 
 @asynccontextmanager
@@ -66,13 +62,12 @@ async def _compose(options: Options, stack: AsyncExitStack) -> Session:
     provider = open_provider(core, options)
     stack.push_async_callback(provider.aclose)
     questions = Questions(core.voice, core.ids, attended=options.attended)
-    hosts = Hosts(core.config, questions, core.voice)
-    sandbox = make_sandbox(core, make_policy(core.config, core.kept), hosts.of_call)
-    workspace = make_workspace(core.config, core.environ, core.kept, sandbox)
-    around, condition = await _look_around(core, workspace, sandbox, stack)
-    sandboxed = condition.works and core.config.settings.sandbox.auto_allow
-    standing = make_standing(core.config, workspace, core.kept, sandboxed=sandboxed)
-    hosts.stand_on(standing)
+    hold = _make_hold(core, questions)
+    workspace = make_workspace(core.config, core.environ, core.kept, hold.sandbox if hold else None)
+    around = await _look_around(core, workspace, hold, stack)
+    standing = make_standing(core.config, workspace, core.kept, sandboxed=hold is not None and hold.allows)
+    if hold is not None:
+        hold.stand_on(standing)
     errands = Errands(
         provider,
         lambda: core.catalog.resolve(core.access.small_model(core.model)),
@@ -80,7 +75,7 @@ async def _compose(options: Options, stack: AsyncExitStack) -> Session:
         core.ledger,
         core.session,
     )
-    told = told_of_sandbox(core.config, sandbox, condition, hosts)
+    told = hold.told() if hold is not None else None
     tools = make_tools(options, core.config, questions, errands, core.environ, standing.hides, told)
     tools = without(tools, denied_tools(standing.policy, tools.names))
     instructions = make_instructions(core, options, standing, provider.card(core.catalog.resolve(core.model)))
@@ -107,37 +102,56 @@ async def _compose(options: Options, stack: AsyncExitStack) -> Session:
         agent,
         core.bus,
         questions,
-        started=lambda: _started(core, tools, standing.mode, sandbox_status(core.config, condition)),
+        started=lambda: _started(core, tools, standing.mode, hold.status if hold is not None else ""),
         set_mode=standing.set_mode,
         notices=(
             *core.opening.notices,
             *_notices(core.config, standing),
-            *said_of_sandbox(core.config, condition),
+            *(hold.notices() if hold is not None else ()),
         ),
         mentions=Mentions(gear, touched(Read()), standing),
         past=Past(gear, core.opening.log, core.config.cwd),
         title=options.title or "",
         resources=stack.pop_all(),
     )
-    session.commands.add(sandbox_command(core.config, sandbox, condition, hosts))
+    session.commands.add(_sandbox_command(hold))
     return session
 
 
-async def _look_around(
-    core: Core, workspace: LocalWorkspace, sandbox: Sandbox | None, stack: AsyncExitStack
-) -> tuple[Surroundings, Condition]:
-    """What is told of the place, and beside that whether the sandbox works here."""
-    found: list[Condition] = []
+def _make_hold(core: Core, questions: Questions) -> "Hold | None":
+    """The sandbox that the settings ask for; `None` where they ask for none."""
+    if not core.config.settings.sandbox.enabled:
+        return None
+    from tugline.app.confinement import Hold  # noqa: PLC0415  imported here: start-up cost
 
-    async def probe(sandbox: Sandbox) -> None:
-        found.append(await sandbox.probe())
+    return Hold(core, make_policy(core.config, core.kept), questions)
+
+
+def _sandbox_command(hold: "Hold | None") -> SlashCommand:
+    async def answer(words: str) -> str:
+        if hold is None:
+            return "Shell commands run without a sandbox. The setting sandbox.enabled switches it on."
+        return hold.described()
+
+    return SlashCommand("sandbox", "what holds shell commands", answer)
+
+
+async def _look_around(
+    core: Core, workspace: LocalWorkspace, hold: "Hold | None", stack: AsyncExitStack
+) -> Surroundings:
+    """What is told of the place, and beside that whether the sandbox works here."""
+    if hold is None:
+        return await look_around(workspace, core.config.cwd)
+    stack.push_async_callback(hold.sandbox.aclose)
+    found: list[Surroundings] = []
+
+    async def look() -> None:
+        found.append(await look_around(workspace, core.config.cwd))
 
     async with anyio.create_task_group() as tasks:
-        if sandbox is not None:
-            stack.push_async_callback(sandbox.aclose)
-            tasks.start_soon(probe, sandbox)
-        around = await look_around(workspace, core.config.cwd)
-    return around, found[0] if found else Condition(False)
+        tasks.start_soon(hold.probe)
+        tasks.start_soon(look)
+    return found[0]
 
 
 def _enter(core: Core, gear: Gear, now: Surroundings) -> Surroundings:
@@ -224,6 +238,8 @@ def _notices(config: Config, standing: Standing) -> tuple[str, ...]:
     if config.withheld:
         names = ", ".join(sorted({name for name, _ in config.withheld}))
         lines.append(f"This folder is not trusted: its settings {names} do not count. With --trust they do.")
+    if config.settings.sandbox.required and not config.settings.sandbox.enabled:
+        lines.append("sandbox.required does nothing while sandbox.enabled is off: commands run without a sandbox.")
     if standing.mode == "bypassPermissions" and hasattr(os, "geteuid") and os.geteuid() == 0:
         lines.append("Running as root with the mode bypassPermissions: nothing will be asked about.")
     return tuple(lines)

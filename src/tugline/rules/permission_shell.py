@@ -292,12 +292,11 @@ class CommandPart(Part):
             return ""
         if not self.member.words:
             return "it only sets a variable of the shell"
-        if self.reading is not None:
-            for seen in self.seen:
-                if seen.place is None or not readable(seen.place, self.where):
-                    return ""
-            return "it only reads inside the allowed directories"
-        return "it runs in the sandbox" if self.look.policy.sandboxed else ""
+        held = "it runs in the sandbox" if self.look.policy.sandboxed else ""
+        if self.reading is None:
+            return held
+        fine = all(seen.place is not None and readable(seen.place, self.where) for seen in self.seen)
+        return "it only reads inside the allowed directories" if fine else held
 
     def accepted(self) -> bool:
         if self.analysis.shadow or self.argv is None or not self.argv:
@@ -423,10 +422,11 @@ class RedirectPart(Part):
     def known(self) -> str:
         if self.free:
             return "it goes nowhere"
+        held = "it runs in the sandbox" if self.look.policy.sandboxed else ""
         if self.redirect.edit:
-            return "it runs in the sandbox" if self.look.policy.sandboxed else ""
+            return held
         fine = all(place is not None and readable(place, self.where) for place in self.places)
-        return "it only reads inside the allowed directories" if fine else ""
+        return "it only reads inside the allowed directories" if fine else held
 
     def accepted(self) -> bool:
         return all(place is not None and paths.inside_any(place, self.where.directories) for place in self.places)
