@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import anyio
 
 from tugline.app.briefing import make_instructions, touching
-from tugline.app.core import Core, make_core, open_provider
+from tugline.app.core import Core, loaded_secrets, make_core, open_provider
 from tugline.app.equipment import make_policy, make_standing, make_tools, make_workspace
 from tugline.app.models import resolve_model
 from tugline.config.load import Config
@@ -115,6 +115,7 @@ async def _compose(options: Options, stack: AsyncExitStack) -> Session:
         resources=stack.pop_all(),
     )
     session.commands.add(_sandbox_command(hold))
+    session.secrets = loaded_secrets(core)
     return session
 
 

@@ -85,6 +85,8 @@ class Session:
         self.notices = tuple(notices)
         """What the person should know at the start."""
         self.past = past
+        self.secrets: tuple[str, ...] = ()
+        """Values that no log may hold."""
         self._title = title
         self.commands = SlashCommands(session_commands(self))
         """What prompts that begin with `/` call."""
