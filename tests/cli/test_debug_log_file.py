@@ -3,7 +3,8 @@
 import json
 from pathlib import Path
 
-from tugline.observe.debug_log import DebugLog, secrets_of
+from tugline.observe.debug_log import DebugLog
+from tugline.rules.masking import secrets_of
 from tugline.protocol.events import Notice, Origin, TextDelta
 from tugline.protocol.ids import AgentId, ReplyId, SessionId
 

@@ -7,7 +7,8 @@ from contextlib import suppress
 
 from tugline.cli import streams
 from tugline.config.folders import find_folders, make_private
-from tugline.observe.debug_log import DebugLog, secrets_of
+from tugline.observe.debug_log import DebugLog
+from tugline.rules.masking import secrets_of
 
 
 def open_log(*, announce: bool = True) -> DebugLog:

@@ -59,6 +59,7 @@ Commands
   config show [--origin] [--json]  the settings, and where each comes from
   config context [--json]        the files of instructions: what is loaded, what is left out, and why
   config schema                  the JSON schema of settings files
+  sessions list|show|search|...  what was said before: list, read, search, export, name, archive, clean up
   model-server SCRIPT            a scripted model behind HTTP, for tests of your own
   completion bash|zsh|fish       a completion script for a shell
 
@@ -88,6 +89,42 @@ context: the files of instructions (AGENTS.md, CLAUDE.md, rules): what is loaded
 and what is left out and why.
       --json                     as JSON
 schema: the JSON schema of a settings file.
+"""
+
+SESSIONS = """\
+tugline sessions list [--all] [--archived] [--limit N] [--json]
+tugline sessions show SESSION [--full] [--json] [--record N | --call ID]
+tugline sessions search WORDS [--all] [--archived] [--limit N] [--json]
+tugline sessions export SESSION [--format markdown|json|html] [-o FILE]
+tugline sessions rename SESSION "NAME"
+tugline sessions archive SESSION
+tugline sessions unarchive SESSION
+tugline sessions changes SESSION [--json]
+tugline sessions compactions SESSION [--full] [--json]
+tugline sessions gc [--older-than AGE] [--larger-than SIZE] [--keep-size SIZE] [--remove] [--all] [--archived]
+                    [--dry-run] [--yes]
+
+SESSION is an id, at least four characters of its beginning, a name, or words of the name or of the first prompt.
+
+list: the sessions of this project, the last used first: id, age, size, cost, branch, name, first prompt.
+search: where all of the words stand together, in names, prompts and replies; exit code 1 if nowhere.
+      --all                      of all projects
+      --archived                 those that were put aside; search: those too
+      --limit N                  at most so many (list: 50, search: 200); 0: all
+      --json                     one JSON object per line
+show: what was said, turn by turn; through $PAGER on a terminal.
+      --full                     also whole results, thinking, what only the model was told, and what /rewind took out
+      --record N                 one record of the transcript, such as #12 of a search
+      --call ID                  one call with its whole result, also where the model is not shown it any more
+export: as a document, without anything that looks like a key. HTML is one page that loads and runs nothing.
+      --format FORMAT            default: as the file's name ends, else markdown
+  -o, --output FILE              a new file or a folder; - for stdout. Default: a file named after the session, here
+gc: archive what was not used for a time (AGE: 30d, 12h, 6w, 1y) or is large (SIZE: 50MB, 2GB). Never one in use.
+      --remove                   delete for good, with all that belongs to it; asks first
+      --keep-size SIZE           with --remove: the longest unused ones until the rest takes no more than SIZE
+      --archived                 with --remove: archived ones too
+      --dry-run                  show what would be done, and do nothing
+      --yes                      do not ask
 """
 
 COMPLETION = """\

@@ -1,24 +1,19 @@
 """The log of `--debug`: every event as a line, in a private file that does not grow without end."""
 
 import os
-import re
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from contextlib import suppress
 
 from tugline.protocol.codec import encode
 from tugline.protocol.events import Event, InputDelta, TextDelta, ThinkingDelta
+from tugline.rules.masking import SHORTEST, mask_bytes
 
 SIZE_LIMIT = 8 << 20
 """Bytes of a file before the next one begins."""
 KEPT = 3
 """Former files that are kept, as `.1`, `.2`, …"""
 LINE_LIMIT = 64 << 10
-
-_KEY_PATTERNS = re.compile(
-    rb"sk-[A-Za-z0-9_-]{16,}|gh[pousr]_[A-Za-z0-9]{20,}|github_pat_\w{20,}|AKIA[0-9A-Z]{16}|xox[abprs]-[\w-]{10,}"
-    rb"|AIza[\w-]{30,}|(?<=Bearer )[\w.~+/=-]{16,}"
-)
 
 
 class DebugLog:
@@ -28,7 +23,7 @@ class DebugLog:
     def __init__(self, path: str, *, secrets: Iterable[str] = (), limit: int = SIZE_LIMIT, kept: int = KEPT) -> None:
         self.path = path
         self.problem = ""
-        self._secrets = sorted((encode(each)[1:-1] for each in secrets if len(each) >= 8), key=len, reverse=True)
+        self._secrets = sorted((encode(each)[1:-1] for each in secrets if len(each) >= SHORTEST), key=len, reverse=True)
         self._limit = limit
         self._kept = kept
         self._fd = -1
@@ -72,9 +67,7 @@ class DebugLog:
         if len(body) > LINE_LIMIT:
             cut = body[:LINE_LIMIT].decode("utf-8", "ignore")
             body = encode({"type": "cut", "bytes": len(body), "begins": cut})
-        for secret in self._secrets:
-            body = body.replace(secret, b"***")
-        body = _KEY_PATTERNS.sub(b"***", body)
+        body = mask_bytes(body, self._secrets)
         line = b'{"time":%.3f,"pid":%d,"event":%s}\n' % (time.time(), os.getpid(), body)
         try:
             if self._size + len(line) > self._limit and self._size:
@@ -99,9 +92,3 @@ class DebugLog:
             return os.stat(self.path).st_size + LINE_LIMIT > self._limit
         except FileNotFoundError:
             return False
-
-
-def secrets_of(environ: Mapping[str, str]) -> list[str]:
-    """Values that must not be written down, by the names of their variables."""
-    words = ("KEY", "TOKEN", "SECRET", "PASSWORD", "CREDENTIAL")
-    return [value for name, value in environ.items() if any(word in name.upper() for word in words)]

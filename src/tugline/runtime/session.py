@@ -174,9 +174,7 @@ class Session:
 
     def rename(self, title: str) -> str:
         """Give the session a name; returns it as it is kept."""
-        name = " ".join(wording.sound(title).split())[:200]
-        if not name:
-            raise UsageError("A session's name cannot be empty.")
+        name = wording.session_name(title)
         self.agent.gear.transcript.rename(Titled(title=name))
         self.agent.gear.voice.say(SessionRenamed, title=name)
         return name

@@ -4,7 +4,9 @@ import asyncio
 import errno
 import fcntl
 import os
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -15,9 +17,20 @@ from tugline.protocol.codec import encode
 from tugline.protocol.errors import SessionError
 from tugline.protocol.records import AnyRecord
 from tugline.stores.lines import last_line_start, lines_backward
-from tugline.stores.reading import Reading, open_regular, read_records, readable, sync_folder
+from tugline.stores.reading import (
+    Reading,
+    open_regular,
+    opening,
+    read_records,
+    readable,
+    records_backward,
+    sync_folder,
+)
 
 TORN = ".torn"
+LOCK_TRIES = 4
+LOCK_PAUSE = 0.02
+"""Seconds between them: who only asks whether a file is in use holds its lock for a moment too."""
 
 
 _Made = TypeVar("_Made")
@@ -80,10 +93,23 @@ class JsonlLog:
 
     @classmethod
     def _go_on(cls, path: str, fd: int) -> tuple["JsonlLog", Reading]:
-        _lock(fd, path)
+        _hold(fd, path)
         reading = read_records(fd, path)  # before anything is changed: it may be no transcript at all
         tail = _mend_tail(fd, path)
         return cls(path, fd, reading.last - bool(tail.torn), tail), reading
+
+    @classmethod
+    def add_to(cls, path: str) -> "JsonlLog":
+        """A file that only a record is added to, without reading what is in it. `Busy` if it is in use."""
+        fd = open_regular(path, os.O_RDWR | os.O_APPEND)
+        return _kept(fd, path, lambda: cls._at_end(path, fd))
+
+    @classmethod
+    def _at_end(cls, path: str, fd: int) -> "JsonlLog":
+        _hold(fd, path)
+        opening(fd, path)
+        last = next((record.n for record in records_backward(fd) if record.n), 0)
+        return cls(path, fd, last, _mend_tail(fd, path))
 
     def read(self, *, whole: bool = False) -> tuple[AnyRecord, ...]:
         """The records from the last boundary on, or all, in order; the first is always there."""
@@ -130,6 +156,26 @@ class JsonlLog:
         if not flight.cancelled() and flight.exception() is None:
             self._synced = max(self._synced, lines)
 
+    def go_on_in(self, other: "JsonlLog") -> None:
+        """Write the other's file from now on, and let go of this one. All that was appended has to be durable."""
+        former, self._fd, other._fd = self._fd, other._fd, -1
+        self.path, self.tail = other.path, other.tail
+        self._lines = self._synced = other._lines
+        self._torn = False
+        os.close(former)
+
+    def close(self) -> None:
+        """Sync and close, where there is no event loop."""
+        fd, self._fd = self._fd, -1
+        if fd < 0:
+            return
+        try:
+            os.fdatasync(fd)
+        except OSError as error:
+            raise _unwritable(self.path, error) from error
+        finally:
+            os.close(fd)
+
     async def aclose(self) -> None:
         """Sync what is left, let go of the lock, and close the file."""
         if self._fd < 0:
@@ -163,15 +209,44 @@ def _unwritable(
     return SessionError(f"The session cannot be recorded in {path}: {error.strerror}. {remedy}")
 
 
-def _lock(fd: int, path: str) -> None:
+def _hold(fd: int, path: str) -> None:
+    """Lock a file that was there, and make sure that it still is: it may have been removed just before."""
+    _lock(fd, path)
     try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise Busy(f"The session is in use by another process: {path}.") from None
+        now = os.stat(path, follow_symlinks=False)
+    except FileNotFoundError:
+        raise SessionError(f"The session {path} was moved or removed meanwhile.") from None
+    if not os.path.samestat(now, os.fstat(fd)):
+        raise SessionError(f"The session {path} was replaced meanwhile.")
+
+
+def _lock(fd: int, path: str) -> None:
+    for attempt in range(LOCK_TRIES):
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if attempt + 1 < LOCK_TRIES:
+                time.sleep(LOCK_PAUSE)
+        except OSError as error:
+            if error.errno not in (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS):
+                raise
+            return  # a file system without locks: nobody can be kept out there
+        else:
+            return
+    raise Busy(f"The session is in use by another process: {path}.")
+
+
+@contextmanager
+def held(path: str) -> Iterator[None]:
+    """Inside, nobody writes or opens this transcript. `Busy` if somebody does."""
+    fd = open_regular(path, os.O_RDONLY)
+    try:
+        _hold(fd, path)
+        yield
     except OSError as error:
-        if error.errno not in (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS):
-            raise
-        # a file system without locks: nobody can be kept out there
+        raise _unwritable(path, error) from error
+    finally:
+        os.close(fd)
 
 
 def is_busy(path: str) -> bool:

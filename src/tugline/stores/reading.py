@@ -64,7 +64,7 @@ def read_file(path: str, *, whole: bool = False) -> Reading:
 def read_records(fd: int, path: str, *, whole: bool = False) -> Reading:
     """The records from the last boundary on, or all. `SessionError` where this is no transcript of ours, or one of a
     newer format."""
-    opened = _opening(fd, path)
+    opened = opening(fd, path)
     backward = Backward(whole=whole)
     records: list[AnyRecord] = []
     damaged = unknown = last = bad_tail = 0
@@ -92,8 +92,9 @@ def read_records(fd: int, path: str, *, whole: bool = False) -> Reading:
     return Reading(tuple(records), damaged, unknown, last, complete)
 
 
-def _opening(fd: int, path: str) -> Opened | None:
-    """The first record; `None` where it is damaged."""
+def opening(fd: int, path: str) -> Opened | None:
+    """The first record; `None` where it is damaged. `SessionError` where the file is no transcript of ours, or one of a
+    newer format."""
     line = first_line(fd, FIRST_LIMIT)
     try:
         plain = decode_json(line)

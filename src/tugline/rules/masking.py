@@ -1,0 +1,53 @@
+"""Secrets in what is logged or exported: values that are known, and known shapes of keys, give way to `***`."""
+
+import re
+from collections.abc import Iterable, Mapping
+
+MASK = "***"
+
+_SHAPES = "|".join(
+    (
+        r"sk-[A-Za-z0-9_-]{16,}",
+        r"sk_live_[A-Za-z0-9]{16,}",
+        r"gh[pousr]_[A-Za-z0-9]{20,}",
+        r"github_pat_\w{20,}",
+        r"glpat-[\w-]{20,}",
+        r"A[KS]IA[0-9A-Z]{16}",
+        r"xox[abeprs]-[\w-]{10,}",
+        r"AIza[\w-]{30,}",
+        r"hf_[A-Za-z0-9]{30,}",
+        r"npm_[A-Za-z0-9]{36}",
+        r"(?<=Bearer )[\w.~+/=-]{16,}",
+        r"(?<=-----BEGIN )[A-Z ]{0,20}PRIVATE KEY-----.{1,20000}?(?=-----END)",
+    )
+)
+_IN_TEXT = re.compile(_SHAPES, re.ASCII | re.DOTALL)
+_IN_BYTES = re.compile(_SHAPES.encode(), re.DOTALL)
+_WORDS = ("KEY", "TOKEN", "SECRET", "PASSWORD", "CREDENTIAL")
+
+SHORTEST = 8
+"""Characters; a shorter value may be any word, and is left alone."""
+
+
+def secrets_of(environ: Mapping[str, str]) -> tuple[str, ...]:
+    """Values that must not be written down, by the names of their variables; the longest first."""
+    found = {
+        value
+        for name, value in environ.items()
+        if len(value) >= SHORTEST and any(word in name.upper() for word in _WORDS)
+    }
+    return tuple(sorted(found, key=lambda value: (-len(value), value)))
+
+
+def mask(text: str, secrets: Iterable[str] = ()) -> str:
+    """The text without these values, and without what looks like a key."""
+    for secret in secrets:
+        text = text.replace(secret, MASK)
+    return _IN_TEXT.sub(MASK, text)
+
+
+def mask_bytes(data: bytes, secrets: Iterable[bytes] = ()) -> bytes:
+    """The same for encoded text."""
+    for secret in secrets:
+        data = data.replace(secret, MASK.encode())
+    return _IN_BYTES.sub(MASK.encode(), data)
