@@ -13,9 +13,10 @@ from tugline.options import make_options
 from tugline.protocol.commands import Command, Interrupt, PromptContent, SetMode, SetModel, Steer
 from tugline.protocol.errors import SessionError
 from tugline.protocol.events import Event, SessionStarted, TurnFinished
-from tugline.protocol.ids import MessageId
+from tugline.protocol.ids import MessageId, SessionId
 from tugline.protocol.specs import Mode
 from tugline.rules.costs import Costs
+from tugline.rules.exports import ExportFormat
 from tugline.rules.filling import Filling
 from tugline.rules.history import Spoken
 from tugline.runtime import session as runtime
@@ -142,6 +143,18 @@ class Session:
     def rename(self, title: str) -> str:
         """Give the session a name; returns it as it is kept."""
         return self.inside.rename(title)
+
+    async def export(self, path: str | None = None, form: ExportFormat | None = None) -> str:
+        """Write the conversation as one document (`markdown`, `json`, `html`); returns its path."""
+        return await self.inside.export(path, form)
+
+    async def branch(self) -> SessionId:
+        """Go on in a copy, under a new id, which is returned; what was up to here stays as it is."""
+        return await self.inside.branch()
+
+    async def note(self, text: str) -> str:
+        """Add a line to the project's file of instructions; returns its path."""
+        return await self.inside.note(text)
 
     def events(self) -> Subscription:
         """Every event from now on; close it when done."""

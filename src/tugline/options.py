@@ -23,7 +23,7 @@ _TEXTS = (
     "model", "fallback_model", "base_url", "api_key", "system_prompt", "append_system_prompt", "session_id", "resume",
     "title",
 )  # fmt: skip
-_SWITCHES = ("trust", "attended", "debug", "continue_session", "fork_session")
+_SWITCHES = ("trust", "attended", "debug", "continue_session", "fork_session", "titles")
 _PATHS = ("cwd", "record")
 
 
@@ -32,7 +32,8 @@ class Options(Struct, frozen=True, kw_only=True):
 
     `tools` are further tools of the caller's; `builtin_tools` chooses among the built-in ones (`None`: all).
     `resume` goes on with a session: its id, the beginning of it, or words of its title or first prompt;
-    `continue_session` with the one of this project that was used last; `fork_session` with a copy. `title` is its name.
+    `continue_session` with the one of this project that was used last; `fork_session` with a copy. `title` is its name;
+    `titles`: a small model names it on the side, if nobody else does.
     `settings` is a settings file's path, or settings themselves. `setting_sources` names which settings files count
     (`user`, `project`, `local`; `None`: all that the folder's trust allows). `instruction_files` names the files of
     instructions that are read in place of `AGENTS.md` and `CLAUDE.md`; empty: none. `record` is a file that the
@@ -68,6 +69,7 @@ class Options(Struct, frozen=True, kw_only=True):
     continue_session: bool = False
     fork_session: bool = False
     title: str | None = None
+    titles: bool = False
     record: str | None = None
     debug: bool = False
     environ: Mapping[str, str] | None = None

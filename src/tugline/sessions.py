@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from tugline.config.folders import find_folders, find_project_root, main_repository
-from tugline.protocol.errors import SessionError, UsageError
+from tugline.protocol.errors import UsageError
 from tugline.protocol.sessions import Hit, Passage, SessionSummary
 from tugline.rules import wording
 from tugline.rules.exports import FORMATS, ExportFormat
@@ -16,7 +16,7 @@ from tugline.stores.chronicle import Chronicle, open_chronicle
 from tugline.stores.exporting import document, write_export
 from tugline.stores.jsonl import is_busy
 from tugline.stores.searching import Wanted, search
-from tugline.stores.sessions import Among, Entry, entries, find, summarize
+from tugline.stores.sessions import Among, Entry, entries, entry_at, find, summarize
 
 __all__ = ["Sessions"]
 
@@ -113,11 +113,11 @@ class Sessions:
 
     def summary_at(self, path: str) -> SessionSummary:
         """The session whose transcript this is."""
-        return summarize(self._at(path))
+        return summarize(entry_at(path))
 
     def put_away(self, path: str, *, remove: bool = False) -> None:
         """Archive the session whose transcript this is, or delete it with all that belongs to it."""
-        entry = self._at(path)
+        entry = entry_at(path)
         if remove:
             shelf.remove(entry)
         else:
@@ -125,12 +125,6 @@ class Sessions:
 
     def _entries(self, everywhere: bool) -> list[Entry]:
         return entries(self.folder, None if everywhere else self.project, archived=True)
-
-    def _at(self, path: str) -> Entry:
-        entry = next((one for one in self._entries(True) if one.path == path), None)
-        if entry is None:
-            raise SessionError(f"There is no session {path} any more.")
-        return entry
 
     def _find(self, words: str, among: Among = "any") -> Entry:
         return find(self.folder, words, self.project, among)

@@ -4,9 +4,10 @@ import os
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 
-from tugline.app.briefing import make_instructions, touching
+from tugline.app.briefing import make_instructions, make_scheme, touching
 from tugline.app.core import Core, make_core, open_provider
 from tugline.app.equipment import make_standing, make_tools, make_workspace
+from tugline.app.keeping import make_copies, make_notes
 from tugline.app.models import resolve_model
 from tugline.config.load import Config
 from tugline.context.surroundings import look_around
@@ -32,6 +33,7 @@ from tugline.runtime.questions import Questions
 from tugline.runtime.resuming import plain_content, resumed_state
 from tugline.runtime.session import Session
 from tugline.runtime.standing import Standing
+from tugline.runtime.titles import Titles
 from tugline.stores.spill import FileSpill
 from tugline.tools.builtin.read import Read
 from tugline.tools.define import RESULT_LIMIT
@@ -62,14 +64,16 @@ async def _compose(options: Options, stack: AsyncExitStack) -> Session:
         lambda: core.catalog.resolve(core.access.small_model(core.model)),
         core.ids,
         core.ledger,
-        core.session,
+        lambda: core.voice.origin.session,
     )
     tools = make_tools(options, core.config, questions, errands, core.environ, standing.hides)
     tools = without(tools, denied_tools(standing.policy, tools.names))
-    instructions = make_instructions(core, options, standing, provider.card(core.catalog.resolve(core.model)))
+    scheme = make_scheme(options, core.config, standing, provider.card(core.catalog.resolve(core.model)))
+    instructions = make_instructions(core, scheme)
     touched = touching(instructions)
     tools = Toolset(touched(tool) for tool in tools)
-    gear = _gear(core, tools, Gate(standing, questions, core.voice), workspace)
+    spill = FileSpill(core.kept)
+    gear = _gear(core, tools, Gate(standing, questions, core.voice), workspace, spill)
     core.ledger.note = gear.transcript.paid
     around = _enter(core, gear, await look_around(workspace, core.config.cwd))
     agent = Agent(
@@ -95,6 +99,9 @@ async def _compose(options: Options, stack: AsyncExitStack) -> Session:
         notices=(*core.opening.notices, *_notices(core.config, standing)),
         mentions=Mentions(gear, touched(Read()), standing),
         past=Past(gear, core.opening.log, core.config.cwd),
+        copies=make_copies(core, gear, spill, workspace, standing),
+        notes=make_notes(core, gear, standing, scheme),
+        titles=Titles(gear, errands) if options.titles and core.config.settings.sessions.titles else None,
         title=options.title or "",
         resources=stack.pop_all(),
     )
@@ -123,7 +130,7 @@ def _enter(core: Core, gear: Gear, now: Surroundings) -> Surroundings:
     return kept or now
 
 
-def _gear(core: Core, tools: Toolset, gate: Gate, workspace: LocalWorkspace) -> Gear:
+def _gear(core: Core, tools: Toolset, gate: Gate, workspace: LocalWorkspace, spill: FileSpill) -> Gear:
     settings = core.config.settings
     state = AgentState(core.config.cwd)
     if core.history is not None:
@@ -133,7 +140,7 @@ def _gear(core: Core, tools: Toolset, gate: Gate, workspace: LocalWorkspace) -> 
         gate=gate,
         workspace=workspace,
         transcript=Transcript(core.opening.log, core.clock),
-        spill=FileSpill(core.kept),
+        spill=spill,
         voice=core.voice,
         clock=core.clock,
         inbox=Inbox(),

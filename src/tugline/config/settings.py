@@ -128,6 +128,14 @@ class Context(Struct, frozen=True, rename="camel", omit_defaults=True):
     ] = ()
 
 
+class Sessions(Struct, frozen=True, rename="camel", omit_defaults=True):
+    """What is kept of sessions, and how."""
+
+    titles: Annotated[
+        bool, Meta(description="A small model names sessions on the side, where somebody may come back to them")
+    ] = True
+
+
 class PriceSetting(Struct, frozen=True, rename="camel", omit_defaults=True):
     """US dollars per million tokens; the cache's as multiples of the input price."""
 
@@ -169,6 +177,7 @@ class Settings(Struct, frozen=True, rename="camel", omit_defaults=True):
     shell: Shell = Shell()
     web_fetch: WebFetch = WebFetch()
     context: Context = Context()
+    sessions: Sessions = Sessions()
     env: Annotated[dict[str, str], Meta(description="Variables for shell commands and servers")] = {}
     theme: Annotated[str, Meta(description="Colours of the terminal app")] = "auto"
     trusted_folders: Annotated[

@@ -248,6 +248,14 @@ class SessionRenamed(Event, frozen=True, tag="session_renamed"):
     title: str
 
 
+class SessionBranched(Event, frozen=True, tag="session_branched"):
+    """The session goes on in a copy, `transcript`, under the id that `origin` names from now on; `before` is the id
+    that it had, whose transcript stays as it is."""
+
+    before: SessionId
+    transcript: str
+
+
 class CommandAnswered(Event, frozen=True, tag="command_answered"):
     """A slash command was answered without the model; `text` is Markdown for the person."""
 
@@ -346,6 +354,7 @@ AnyEvent = (
     | PermissionDecided
     | ModeChanged
     | SessionRenamed
+    | SessionBranched
     | CommandAnswered
     | ConversationRewound
     | UsageReported

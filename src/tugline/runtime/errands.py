@@ -14,7 +14,9 @@ from tugline.protocol.specs import ModelRequest, Purpose
 class Errands:
     """A small model that answers one prompt at a time; what it costs is booked like all else."""
 
-    def __init__(self, provider: Provider, model: Callable[[], str], ids: Ids, ledger: Ledger, session: str) -> None:
+    def __init__(
+        self, provider: Provider, model: Callable[[], str], ids: Ids, ledger: Ledger, session: Callable[[], str]
+    ) -> None:
         self._provider = provider
         self._model = model
         self._ids = ids
@@ -28,7 +30,7 @@ class Errands:
             model=model,
             messages=(User(self._ids.message(), (Text(prompt),)),),
             purpose=purpose,
-            session=self._session,
+            session=self._session(),
             step=self._ids.new("errand"),
         )
         texts: list[str] = []

@@ -23,6 +23,11 @@ class Past:
         self._log = log
         self._cwd = cwd
 
+    @property
+    def session(self) -> str:
+        """The id that the session has now."""
+        return self._gear.voice.origin.session
+
     async def records(self) -> Sequence[AnyRecord]:
         """All of them; read beside the loop, as it may take a second."""
         await self._gear.transcript.durable()

@@ -40,23 +40,27 @@ from tugline.protocol.events import (
     SessionStarted,
     TurnFinished,
 )
-from tugline.protocol.ids import MessageId
+from tugline.protocol.ids import MessageId, SessionId
 from tugline.protocol.messages import User
 from tugline.protocol.records import Titled
 from tugline.protocol.specs import Mode
 from tugline.protocol.usage import Spend
 from tugline.rules import wording
 from tugline.rules.costs import Costs
+from tugline.rules.exports import ExportFormat
 from tugline.rules.filling import Filling
 from tugline.rules.history import Spoken
 from tugline.runtime.attendant import Attendant, InquiryCallback, PermissionCallback
 from tugline.runtime.bus import Bus, Subscription
+from tugline.runtime.copies import Copies
 from tugline.runtime.interlude import Interlude, Outcome
 from tugline.runtime.mentions import Mentions
+from tugline.runtime.notes import Notes
 from tugline.runtime.past import Past
 from tugline.runtime.questions import Questions
 from tugline.runtime.session_commands import session_commands
 from tugline.runtime.slash import SlashCommand, SlashCommands
+from tugline.runtime.titles import Titles
 
 
 class Session:
@@ -73,6 +77,9 @@ class Session:
         notices: Sequence[str] = (),
         mentions: Mentions | None = None,
         past: Past,
+        copies: Copies,
+        notes: Notes,
+        titles: Titles | None = None,
         title: str = "",
         resources: AsyncExitStack,
     ) -> None:
@@ -85,6 +92,9 @@ class Session:
         self.notices = tuple(notices)
         """What the person should know at the start."""
         self.past = past
+        self.copies = copies
+        self.notes = notes
+        self._titles = titles
         self._title = title
         self.commands = SlashCommands(session_commands(self))
         """What prompts that begin with `/` call."""
@@ -171,6 +181,18 @@ class Session:
     async def costs(self) -> Costs:
         """What the session has cost so far, by model and purpose, with hits and misses of the prompt cache."""
         return await self.past.costs()
+
+    async def export(self, path: str | None = None, form: ExportFormat | None = None) -> str:
+        """Write the conversation as one document; returns its path."""
+        return await self.between(lambda: self.copies.export(path, form))
+
+    async def branch(self) -> SessionId:
+        """Go on in a copy, under a new id, which is returned; what was up to here stays as it is."""
+        return await self.between(self.copies.branch)
+
+    async def note(self, text: str) -> str:
+        """Add a line to the project's file of instructions; returns its path."""
+        return await self.between(lambda: self.notes.add(text))
 
     def rename(self, title: str) -> str:
         """Give the session a name; returns it as it is kept."""
@@ -324,6 +346,15 @@ class Session:
         # letters left behind by an interrupt or a limit wait for the next prompt
         self._letters_start = finished.reason == "completed"
         self._settle(prompt, finished)
+        self._find_title(prompt, finished)
+
+    def _find_title(self, prompt: User, finished: TurnFinished) -> None:
+        """On the side: no turn and no end of the session waits for it."""
+        if self._titles is None or finished.reason != "completed" or not self._titles.due():
+            return
+        words = "\n".join(block.text for block in prompt.content if isinstance(block, Text))
+        if words.strip() and self._tasks is not None:
+            self._tasks.start_soon(self._titles.make, words, finished.text)
 
     def _settle(self, prompt: User, finished: TurnFinished) -> None:
         if prompt.id in self._awaited:

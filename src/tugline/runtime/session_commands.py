@@ -4,11 +4,15 @@ from typing import Protocol
 
 from tugline.protocol.errors import UsageError
 from tugline.rules import costs, filling
+from tugline.rules.exports import FORMATS
 from tugline.rules.filling import Filling
 from tugline.rules.history import Spoken
+from tugline.runtime.copies import Copies
+from tugline.runtime.notes import Notes
 from tugline.runtime.past import Past
-from tugline.runtime.slash import SlashCommand, SlashCommands
+from tugline.runtime.slash import NOTE, SlashCommand, SlashCommands
 
+_EXPORT = f"[{'|'.join(FORMATS)}] [FILE]"
 LISTED = 20
 """How many of the last prompts `/rewind` shows."""
 
@@ -18,6 +22,8 @@ class Host(Protocol):
 
     commands: SlashCommands
     past: Past
+    copies: Copies
+    notes: Notes
 
     def context(self) -> Filling:
         """What fills its context."""
@@ -36,6 +42,11 @@ def session_commands(session: Host) -> list[SlashCommand]:
         SlashCommand("rename", "give the session a name", lambda words: _rename(session, words), "NAME"),
         SlashCommand("context", "what fills the context", lambda words: _context(session)),
         SlashCommand("cost", "what the session has cost, and its prompt cache", lambda words: _cost(session)),
+        SlashCommand("export", "write the conversation as a document", lambda words: _export(session, words), _EXPORT),
+        SlashCommand(
+            "branch", "go on in a copy; what was stays as it is", lambda words: _branch(session, words), "[NAME]"
+        ),
+        SlashCommand("memory", "the files of instructions; #TEXT adds a line", lambda words: _memory(session, words)),
         SlashCommand("rewind", "go back to before one of your prompts", lambda words: _rewind(session, words), "[N]"),
     ]
 
@@ -61,6 +72,30 @@ async def _context(session: Host) -> str:
 
 async def _cost(session: Host) -> str:
     return costs.rendered(await session.past.costs())
+
+
+async def _export(session: Host, words: str) -> str:
+    first, _, rest = words.partition(" ")
+    form = next((form for form in FORMATS if form == {"md": "markdown"}.get(first, first)), None)
+    path = (rest if form else words).strip()
+    return f"The conversation is in {await session.copies.export(path or None, form)}"
+
+
+async def _branch(session: Host, words: str) -> str:
+    before = session.past.session
+    after = await session.copies.branch()
+    if words:
+        session.rename(words)
+    return f"This is {after} from here on. What was up to here stays in {before}: tugline -r {before}"
+
+
+async def _memory(session: Host, words: str) -> str:
+    if not words:
+        return await session.notes.listed()
+    verb, _, text = words.partition(" ")
+    if verb != NOTE[1]:
+        raise UsageError("/memory lists the files of instructions; /memory add TEXT, or #TEXT, adds a line.")
+    return f"Noted in {await session.notes.add(text)}"
 
 
 async def _rewind(session: Host, words: str) -> str:

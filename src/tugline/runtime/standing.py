@@ -18,7 +18,7 @@ class Standing:
 
     def __init__(self, policy: Policy, resolve: Resolve, *, expand: Expand | None = None, save: Save | None = None):
         self.policy = policy
-        self._resolve = resolve
+        self.resolve = resolve
         self._expand = expand
         self._save = save
 
@@ -33,7 +33,7 @@ class Standing:
 
     def judge(self, query: Query) -> Verdict:
         """The verdict on a call."""
-        return decide(query, self.policy, self._resolve, self._expand)
+        return decide(query, self.policy, self.resolve, self._expand)
 
     def hides(self, name: str, target: str) -> bool:
         """Whether a deny rule forbids to read this file; searches leave it out."""

@@ -156,8 +156,11 @@ class JsonlLog:
         if not flight.cancelled() and flight.exception() is None:
             self._synced = max(self._synced, lines)
 
-    def go_on_in(self, other: "JsonlLog") -> None:
-        """Write the other's file from now on, and let go of this one. All that was appended has to be durable."""
+    async def go_on_in(self, other: "JsonlLog") -> None:
+        """Write the other's file from now on, and let go of this one."""
+        await self.durable()
+        if self._flight is not None:
+            await asyncio.wait([self._flight])
         former, self._fd, other._fd = self._fd, other._fd, -1
         self.path, self.tail = other.path, other.tail
         self._lines = self._synced = other._lines

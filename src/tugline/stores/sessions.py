@@ -96,6 +96,20 @@ def _entries(place: str, folder: str, *, archived: bool) -> Iterator[Entry]:
         return
 
 
+def entry_at(path: str) -> Entry:
+    """The session whose transcript this is. `SessionError` where there is none."""
+    try:
+        found = os.stat(path, follow_symlinks=False)
+    except OSError as error:
+        raise SessionError(f"The session {path} cannot be looked at: {error.strerror}.") from error
+    folder = os.path.dirname(path)
+    archived = os.path.basename(folder) == ARCHIVE
+    session = SessionId(os.path.basename(path).removesuffix(ENDING))
+    return Entry(
+        session, path, os.path.dirname(folder) if archived else folder, archived, found.st_size, found.st_mtime
+    )
+
+
 def summarize(entry: Entry) -> SessionSummary:
     """What the beginning and the end of the transcript tell; never more than a part of it is read."""
     known: dict[str, Any] = {

@@ -35,6 +35,10 @@ class LocalWorkspace:
         self._spill_dir = spill_dir
         self._environment = dict(child_environment(os.environ) if environment is None else environment)
 
+    def spill_to(self, folder: str) -> None:
+        """Keep the whole outputs of processes there from now on."""
+        self._spill_dir = folder
+
     def resolve(self, path: str, cwd: str) -> tuple[str, str]:
         """The absolute path by name, and what it really points to."""
         return paths.resolve(path, cwd)

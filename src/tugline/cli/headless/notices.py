@@ -8,6 +8,7 @@ from tugline.protocol.events import Crashed, Event, ModelChanged, Notice, TurnFi
 from tugline.rules.terminal import clean, clean_line
 
 WIDTH = 400
+LIST_LIMIT = 30
 
 
 class Notices:
@@ -58,9 +59,12 @@ def _line(text: str) -> str:
 
 
 def _error(text: str) -> str:
-    """An error keeps its line breaks: it has up to three lines that say what to do."""
-    lines = [clean_line(line, WIDTH) for line in text.strip().split("\n")]
-    return "tugline: " + "\n".join(lines[:4]) + "\n"
+    """An error keeps its line breaks: it has up to three lines that say what to do, and indented ones that list what
+    there is."""
+    lines = text.strip().split("\n")
+    shown = [line for at, line in enumerate(lines[:LIST_LIMIT]) if at < 4 or line.startswith("  ")]
+    cleaned = [("  " if line.startswith("  ") else "") + clean_line(line, WIDTH) for line in shown]
+    return "tugline: " + "\n".join(cleaned) + "\n"
 
 
 def error_lines(text: str) -> str:
