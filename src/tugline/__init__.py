@@ -9,6 +9,7 @@ from tugline.version import __version__ as __version__
 
 _HOMES = {
     "tugline.library": ("Session", "query"),
+    "tugline.sessions": ("Sessions",),
     "tugline.tools.define": ("tool",),
     "tugline.ports": ("Provider", "Tool", "ToolContext"),
     "tugline.protocol.permissions": (
@@ -28,10 +29,12 @@ _HOMES = {
         "BlockBegan", "BlockFinished", "CallFinished", "CallProgress", "CallStarted", "Crashed", "Event",
         "InputDelta", "InquiryAsked", "InstructionsLoaded", "LimitReached", "ModeChanged", "ModelChanged", "Notice",
         "Origin", "PermissionAsked", "PermissionDecided", "QuestionClosed", "ReplyBegan", "ReplyFinished",
-        "RequestStarted", "ResultAdded", "RetryWaiting", "SessionStarted", "TextDelta", "ThinkingDelta", "Tombstone",
-        "TurnFinished", "TurnStarted", "UsageReported", "UserAdded",
+        "RequestStarted", "ResultAdded", "RetryWaiting", "SessionBranched", "SessionStarted", "TextDelta",
+        "ThinkingDelta", "Tombstone", "TurnFinished", "TurnStarted", "UsageReported", "UserAdded",
     ),
     "tugline.protocol.instructions": ("LoadedFile",),
+    "tugline.protocol.sessions": ("Hit", "Passage", "SessionSummary"),
+    "tugline.protocol.records": ("Compacted",),
     "tugline.protocol.ids": ("CallId", "MessageId", "ReplyId"),
     "tugline.protocol.commands": ("Interrupt", "Prompt", "Reply", "SetMode", "SetModel", "Steer"),
 }  # fmt: skip
@@ -99,6 +102,10 @@ if TYPE_CHECKING:
     from tugline.protocol.permissions import Option as Option
     from tugline.protocol.permissions import PermissionQuestion as PermissionQuestion
     from tugline.protocol.permissions import UserQuestion as UserQuestion
+    from tugline.protocol.records import Compacted as Compacted
+    from tugline.protocol.sessions import Hit as Hit
+    from tugline.protocol.sessions import Passage as Passage
+    from tugline.protocol.sessions import SessionSummary as SessionSummary
     from tugline.protocol.specs import CommandSubject as CommandSubject
     from tugline.protocol.specs import Display as Display
     from tugline.protocol.specs import DomainSubject as DomainSubject
@@ -113,4 +120,5 @@ if TYPE_CHECKING:
     from tugline.protocol.specs import ToolSpec as ToolSpec
     from tugline.protocol.usage import Spend as Spend
     from tugline.protocol.usage import Usage as Usage
+    from tugline.sessions import Sessions as Sessions
     from tugline.tools.define import tool as tool

@@ -14,7 +14,7 @@ from tugline.rules.tidying import Due, Kept, Limits, due
 from tugline.stores import shelf
 from tugline.stores.chronicle import Chronicle, open_chronicle
 from tugline.stores.exporting import document, write_export
-from tugline.stores.jsonl import is_busy
+from tugline.stores.locks import is_busy
 from tugline.stores.searching import Wanted, search
 from tugline.stores.sessions import Among, Entry, entries, entry_at, find, summarize
 

@@ -114,6 +114,7 @@ SCRIPTS: dict[str, tuple[str, Script | list[Step], str]] = {
         Script(lanes={"any": lane(Match(), [reply("An answer.")], each=True)}),
         "An answer.\nAn answer.\nAn answer.\n",
     ),
+    "sessions": (LIBRARY, [reply("It adds up.")], "person What is in the cart, and its total?\n1 It adds up.\n"),
     "errors": (LIBRARY, [], "/no/such/folder is not a folder.\n"),
     "provider": (LIBRARY, [], "Who is a good bird?\n"),
     "events": (
@@ -125,6 +126,8 @@ SCRIPTS: dict[str, tuple[str, Script | list[Step], str]] = {
     "transcript": (TRANSCRIPT, [reply("It subtracts.")], "user said: What is it?\nassistant said: It subtracts.\n"),
 }
 STATUS = {"errors": 2}
+READ = {"transcript": "What is it?", "sessions": "What is in the cart, and its total?"}
+"""Prompts of sessions that examples read."""
 
 
 def sources(text: str) -> list[tuple[str, str]]:
@@ -149,11 +152,11 @@ async def test_an_example_runs_as_it_stands(name: str, source: str, tmp_path: Pa
             "TUGLINE_NETWORK_RETRY_BASE": "0.001",
             "PYTHONWARNINGS": "error",
         }
-        if name == "transcript":
+        if name in READ:
             # it needs a session to read
             given: dict[str, Any] = {"base_url": server.url, "api_key": "x", "cwd": str(project), "environ": environ}
             async with tugline.Session(**given) as session:
-                await session.run("What is it?")
+                await session.run(READ[name])
         command = [sys.executable, "-c", source]
 
         def run() -> "subprocess.CompletedProcess[str]":
@@ -215,7 +218,7 @@ async def test_a_yes_for_always_is_saved_where_the_manual_says(tmp_path: Path) -
 
 
 def test_every_option_is_in_the_table_and_no_other() -> None:
-    (options, _) = manual.tables(LIBRARY)
+    (options,) = manual.tables(manual.sections(LIBRARY, 2)["Options"])
     named = [name for row in options for name in manual.codes(row[0])]
     assert sorted(named) == sorted([*Options.__struct_fields__, "permission", "inquiry"])
 

@@ -5,9 +5,9 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 
 from tugline.app.briefing import make_instructions, make_scheme, touching
-from tugline.app.core import Core, make_core, open_provider
+from tugline.app.core import Core, make_core, make_shelf, open_provider
 from tugline.app.equipment import make_standing, make_tools, make_workspace
-from tugline.app.keeping import make_copies, make_notes
+from tugline.app.keeping import allow_reading, make_copies, make_notes
 from tugline.app.models import resolve_model
 from tugline.config.load import Config
 from tugline.context.surroundings import look_around
@@ -90,13 +90,15 @@ async def _compose(options: Options, stack: AsyncExitStack) -> Session:
     if core.history is not None:
         core.ledger.restore(core.history.standing.models)
         gear.transcript.restore(core.history)
+        # what was kept for a session that this one is a copy of is still named in it
+        allow_reading(standing, [os.path.join(os.path.dirname(core.kept), origin) for origin in core.history.origins])
     return Session(
         agent,
         core.bus,
         questions,
         started=lambda: _started(core, tools, standing.mode),
         set_mode=standing.set_mode,
-        notices=(*core.opening.notices, *_notices(core.config, standing)),
+        notices=(*core.opening.notices, *_elsewhere(core), *_notices(core.config, standing)),
         mentions=Mentions(gear, touched(Read()), standing),
         past=Past(gear, core.opening.log, core.config.cwd),
         copies=make_copies(core, gear, spill, workspace, standing),
@@ -181,6 +183,18 @@ def _started(core: Core, tools: Toolset, mode: Mode) -> SessionStarted:
         key_source=core.access.key_source,
         transcript=core.opening.log.path,
         resumed=core.history is not None,
+    )
+
+
+def _elsewhere(core: Core) -> tuple[str, ...]:
+    """What to know where the session is one of another project."""
+    if core.history is None or os.path.dirname(core.opening.log.path) == make_shelf(core.config).folder:
+        return ()
+    was = core.history.cwd
+    gone = "" if os.path.isdir(was) else ", which is gone"
+    return (
+        f"This session is one of another project, {was}{gone}. It goes on here, in {core.config.cwd}; "
+        "with --fork-session a copy of it is filed under this project.",
     )
 
 

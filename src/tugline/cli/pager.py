@@ -1,8 +1,6 @@
 """Long output for a person: through a pager on a terminal, straight to stdout else."""
 
 import os
-import shlex
-import subprocess
 from collections.abc import Iterable, Mapping
 
 from tugline.cli import streams
@@ -13,6 +11,8 @@ def pager(environ: Mapping[str, str]) -> list[str]:
     """The program that shows pages; empty where none is wanted or stdout is no terminal."""
     if not is_terminal(1) or not is_terminal(0) or environ.get("TERM") == "dumb":
         return []
+    import shlex  # noqa: PLC0415  imported here: start-up cost
+
     try:
         words = shlex.split(environ.get("PAGER", "less"))
     except ValueError:
@@ -28,6 +28,8 @@ def shows_colours(words: list[str]) -> bool:
 def put_pages(pieces: Iterable[str], words: list[str]) -> int:
     """Write the pieces as they come; the exit code. Whoever stops reading ends it."""
     if words:
+        import subprocess  # noqa: PLC0415  imported here: start-up cost
+
         environ = {"LESS": "FRX", **os.environ}
         try:
             process = subprocess.Popen(words, stdin=subprocess.PIPE, env=environ)

@@ -9,13 +9,14 @@ from collections.abc import Iterable, Sequence
 from msgspec import Struct, structs
 
 from tugline.protocol.blocks import Text, ToolResult, ToolUse
-from tugline.protocol.ids import CallId, MessageId
+from tugline.protocol.ids import CallId, MessageId, SessionId
 from tugline.protocol.messages import Assistant, Message, User
 from tugline.protocol.records import (
     AnyRecord,
     Compacted,
     Finished,
     Folded,
+    Forked,
     Opened,
     Paid,
     Queued,
@@ -46,7 +47,7 @@ class History(Struct, frozen=True, kw_only=True):
 
     `messages` is what the model sees; `mended` are those of them, at the end, that are not in the file yet. Up to
     `stale` of the messages were reported by usages that no longer tell their size. `around` is what the system prompt
-    said of the place.
+    said of the place. `origins` are the sessions that this one was copied from.
     """
 
     messages: tuple[Message, ...] = ()
@@ -56,6 +57,7 @@ class History(Struct, frozen=True, kw_only=True):
     standing: Standing
     around: Surroundings | None = None
     cwd: str = ""
+    origins: tuple[SessionId, ...] = ()
 
 
 class Backward:
@@ -174,6 +176,7 @@ def fold(records: Sequence[AnyRecord]) -> History:
         standing=_standing(records, chain, opened),
         around=_around(records, opened),
         cwd=opened.cwd if opened is not None else "",
+        origins=tuple(record.origin for record in records if isinstance(record, Forked)),
     )
 
 

@@ -1,12 +1,8 @@
 """Transcripts as JSON lines: one write per record, group commit off the event loop, one process at a time."""
 
 import asyncio
-import errno
-import fcntl
 import os
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -17,6 +13,7 @@ from tugline.protocol.codec import encode
 from tugline.protocol.errors import SessionError
 from tugline.protocol.records import AnyRecord
 from tugline.stores.lines import last_line_start, lines_backward
+from tugline.stores.locks import TORN, hold, lock, unwritable
 from tugline.stores.reading import (
     Reading,
     open_regular,
@@ -27,17 +24,7 @@ from tugline.stores.reading import (
     sync_folder,
 )
 
-TORN = ".torn"
-LOCK_TRIES = 4
-LOCK_PAUSE = 0.02
-"""Seconds between them: who only asks whether a file is in use holds its lock for a moment too."""
-
-
 _Made = TypeVar("_Made")
-
-
-class Busy(SessionError):
-    """Another process, or another session of this one, writes this file."""
 
 
 class Tail(Struct, frozen=True):
@@ -76,12 +63,12 @@ class JsonlLog:
                 f"There is a session of that id already: {path}. Choose another id, or go on with it: --resume."
             ) from error
         except OSError as error:
-            raise _unwritable(path, error) from error
+            raise unwritable(path, error) from error
         return _kept(fd, path, lambda: cls._begin(path, fd))
 
     @classmethod
     def _begin(cls, path: str, fd: int) -> "JsonlLog":
-        _lock(fd, path)
+        lock(fd, path)
         sync_folder(os.path.dirname(path))
         return cls(path, fd)
 
@@ -93,7 +80,7 @@ class JsonlLog:
 
     @classmethod
     def _go_on(cls, path: str, fd: int) -> tuple["JsonlLog", Reading]:
-        _hold(fd, path)
+        hold(fd, path)
         reading = read_records(fd, path)  # before anything is changed: it may be no transcript at all
         tail = _mend_tail(fd, path)
         return cls(path, fd, reading.last - bool(tail.torn), tail), reading
@@ -106,7 +93,7 @@ class JsonlLog:
 
     @classmethod
     def _at_end(cls, path: str, fd: int) -> "JsonlLog":
-        _hold(fd, path)
+        hold(fd, path)
         opening(fd, path)
         last = next((record.n for record in records_backward(fd) if record.n), 0)
         return cls(path, fd, last, _mend_tail(fd, path))
@@ -127,7 +114,7 @@ class JsonlLog:
         except OSError as error:
             if written:
                 self._take_back(written)
-            raise _unwritable(self.path, error, "Nothing recorded so far is lost; make room and go on.") from error
+            raise unwritable(self.path, error, "Nothing recorded so far is lost; make room and go on.") from error
         self._lines += 1
         self._torn = False
 
@@ -175,7 +162,7 @@ class JsonlLog:
         try:
             os.fdatasync(fd)
         except OSError as error:
-            raise _unwritable(self.path, error) from error
+            raise unwritable(self.path, error) from error
         finally:
             os.close(fd)
 
@@ -200,73 +187,10 @@ def _kept(fd: int, path: str, use: Callable[[], _Made]) -> _Made:
         return use()
     except OSError as error:
         os.close(fd)
-        raise _unwritable(path, error) from error
+        raise unwritable(path, error) from error
     except BaseException:
         os.close(fd)
         raise
-
-
-def _unwritable(
-    path: str, error: OSError, remedy: str = "Make the folder writable, or set TUGLINE_HOME to another one."
-) -> SessionError:
-    return SessionError(f"The session cannot be recorded in {path}: {error.strerror}. {remedy}")
-
-
-def _hold(fd: int, path: str) -> None:
-    """Lock a file that was there, and make sure that it still is: it may have been removed just before."""
-    _lock(fd, path)
-    try:
-        now = os.stat(path, follow_symlinks=False)
-    except FileNotFoundError:
-        raise SessionError(f"The session {path} was moved or removed meanwhile.") from None
-    if not os.path.samestat(now, os.fstat(fd)):
-        raise SessionError(f"The session {path} was replaced meanwhile.")
-
-
-def _lock(fd: int, path: str) -> None:
-    for attempt in range(LOCK_TRIES):
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if attempt + 1 < LOCK_TRIES:
-                time.sleep(LOCK_PAUSE)
-        except OSError as error:
-            if error.errno not in (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS):
-                raise
-            return  # a file system without locks: nobody can be kept out there
-        else:
-            return
-    raise Busy(f"The session is in use by another process: {path}.")
-
-
-@contextmanager
-def held(path: str) -> Iterator[None]:
-    """Inside, nobody writes or opens this transcript. `Busy` if somebody does."""
-    fd = open_regular(path, os.O_RDONLY)
-    try:
-        _hold(fd, path)
-        yield
-    except OSError as error:
-        raise _unwritable(path, error) from error
-    finally:
-        os.close(fd)
-
-
-def is_busy(path: str) -> bool:
-    """Whether somebody writes this transcript now."""
-    try:
-        fd = open_regular(path, os.O_RDONLY)
-    except SessionError:
-        return False
-    try:
-        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    except OSError:
-        return False
-    finally:
-        os.close(fd)
-    return False
 
 
 def _mend_tail(fd: int, path: str) -> Tail:

@@ -21,8 +21,8 @@ from tugline.protocol.messages import User
 from tugline.protocol.records import AnyRecord, Opened, Resumed, Said, Titled, TurnEnded
 from tugline.protocol.sessions import SessionSummary
 from tugline.rules.terminal import clean_line
-from tugline.stores.jsonl import is_busy
 from tugline.stores.lines import lines_backward, lines_forward
+from tugline.stores.locks import is_busy
 from tugline.stores.reading import decode, open_regular, opening
 
 ARCHIVE = "archive"

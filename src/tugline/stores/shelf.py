@@ -10,8 +10,8 @@ from tugline.protocol.codec import encode
 from tugline.protocol.errors import SessionError
 from tugline.protocol.ids import SessionId
 from tugline.protocol.records import Forked, Titled
-from tugline.stores.jsonl import TORN, Busy, JsonlLog, held
 from tugline.stores.lines import last_line_start
+from tugline.stores.locks import TORN, Busy, held
 from tugline.stores.reading import open_regular, records_backward, sync_folder
 from tugline.stores.sessions import ARCHIVE, ENDING, Entry
 
@@ -100,6 +100,8 @@ def remove(entry: Entry) -> None:
 
 def rename(entry: Entry, title: str, time: float) -> None:
     """Give a session a name. It does not count as used by that. `SessionError` if it is in use."""
+    from tugline.stores.jsonl import JsonlLog  # noqa: PLC0415  imported here: start-up cost
+
     try:
         log = JsonlLog.add_to(entry.path)
     except Busy:

@@ -64,10 +64,10 @@ class StreamJson:
             if self._partial:
                 self._delta(event, out)
             return
+        self.session = event.origin.session  # a branch has another one
         match event:
             case SessionStarted():
                 self._opening = event
-                self.session = event.origin.session
             case ModeChanged(mode=mode) if self._opening is not None:
                 self._opening = structs.replace(self._opening, mode=mode)
             case TurnStarted():
