@@ -4,9 +4,9 @@ import json
 from pathlib import Path
 
 from tugline.observe.debug_log import DebugLog
-from tugline.rules.masking import secrets_of
 from tugline.protocol.events import Notice, Origin, TextDelta
 from tugline.protocol.ids import AgentId, ReplyId, SessionId
+from tugline.rules.masking import secrets_of
 
 ORIGIN = Origin(SessionId("s"), AgentId("main"))
 

@@ -84,7 +84,7 @@ def _masked(value: Any, mask: Mask) -> Any:
         case str():
             return mask(sound(value))
         case dict():
-            return {sound(name): _masked(inner, mask) for name, inner in value.items()}
+            return {mask(sound(name)): _masked(inner, mask) for name, inner in value.items()}
         case list() | tuple():
             return [_masked(inner, mask) for inner in value]
         case _:

@@ -58,11 +58,11 @@ def due(sessions: Sequence[Kept], limits: Limits, now: float) -> list[Due]:
 
 def read_age(text: str) -> float | None:
     """Seconds of `12h`, `30d`, `6w`, `3m` (of 30 days), `1y`, or of a number of days; `None` where it is none."""
-    match = re.fullmatch(r"(\d{1,6})([hdwmy]?)", text.strip().lower())
+    match = re.fullmatch(r"([0-9]{1,6})([hdwmy]?)", text.strip().lower())
     return None if match is None else int(match[1]) * _UNITS[match[2] or "d"]
 
 
 def read_size(text: str) -> int | None:
     """Bytes of `500MB`, `2G`, `100k`, or a plain number; `None` where it is none."""
-    match = re.fullmatch(r"(\d{1,12}(?:\.\d{1,3})?) ?([kmgt]?)i?b?", text.strip().lower())
+    match = re.fullmatch(r"([0-9]{1,12}(?:\.[0-9]{1,3})?) ?([kmgt]?)i?b?", text.strip().lower())
     return None if match is None else int(float(match[1]) * _SIZES[match[2]])
