@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tugline.protocol.blocks import Image, Text, Thinking, ToolResult, ToolUse
 from tugline.protocol.ids import CallId, MessageId, SessionId
-from tugline.protocol.messages import Assistant, User
+from tugline.protocol.messages import Assistant, Message, User
 from tugline.protocol.records import Compacted
 from tugline.protocol.sessions import Passage, SessionSummary
 from tugline.rules.exports import FORMATS, ExportFormat, exported
@@ -25,7 +25,8 @@ HOSTILE = [
     "<!--", "--><b>", "&lt;script&gt;", "```\n<script>\n````", "half \ud800 pair", "]]>",
 ]  # fmt: skip
 ALLOWED = {
-    "html", "meta", "title", "style", "h1", "dl", "dt", "dd", "div", "time", "details", "summary", "pre", "hr", "p", "img",
+    "html", "meta", "title", "style", "h1", "dl", "dt", "dd", "div", "time", "details", "summary", "pre", "hr", "p",
+    "img",
 }  # fmt: skip
 
 
@@ -52,7 +53,7 @@ class Seen(HTMLParser):
 def session(text: str) -> tuple[SessionSummary, list[Passage]]:
     """A conversation that has the text in every place."""
     call = ToolUse(CallId(text), text, {"command": text, text: text}, malformed=text)
-    said = [
+    said: list[Message | Compacted] = [
         User(MessageId(text), (Text(text), Image(text, text), Image("image/png", text), Image("image/png", "aGk="))),
         Assistant(MessageId("a"), (Text(text), Thinking(text), call), model=text),
         User(MessageId("r"), (ToolResult(CallId(text), text), ToolResult(CallId("b"), (Text(text),))), "results"),
@@ -78,7 +79,7 @@ def assert_harmless(page: str) -> Seen:
     }  # fmt: skip
     for name, value in seen.attributes:
         assert name != "src" or (value or "").startswith("data:image/png;base64,")
-    assert not {char for char in page if ord(char) < 32 and char not in "\n\t" or 0x7F <= ord(char) < 0xA0}
+    assert not {char for char in page if (ord(char) < 32 and char not in "\n\t") or 0x7F <= ord(char) < 0xA0}
     assert "\u202e" not in page
     page.encode()
     return seen

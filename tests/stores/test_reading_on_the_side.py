@@ -143,7 +143,7 @@ async def test_a_summary_reads_the_ends_of_a_large_file_and_no_more(
 
 def test_what_is_no_transcript_is_listed_with_what_is_wrong(tmp_path: Path) -> None:
     shelf = Shelf(tmp_path)
-    problems = {
+    problems: dict[str, tuple[list[dict[str, Any] | bytes], str]] = {
         "empty-1": ([], "is empty"),
         "zeros-1": ([b"\x00" * 5000], "no transcript"),
         "newer-1": ([opened(format=99)], "newer tugline"),

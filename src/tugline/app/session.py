@@ -61,7 +61,7 @@ async def _compose(options: Options, stack: AsyncExitStack) -> Session:
     questions = Questions(core.voice, core.ids, attended=options.attended)
     errands = Errands(
         provider,
-        lambda: core.catalog.resolve(core.access.small_model(core.model)),
+        lambda: core.catalog.resolve(core.access.small_model(core.catalog.resolve(core.model))),
         core.ids,
         core.ledger,
         lambda: core.voice.origin.session,

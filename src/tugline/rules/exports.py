@@ -10,11 +10,11 @@ from html import escape
 from typing import Any, Literal, get_args
 
 from tugline.protocol.blocks import Document, Image, Text, Thinking, ToolResult, ToolUse
-from tugline.protocol.codec import encode, to_plain
+from tugline.protocol.codec import to_plain
 from tugline.protocol.messages import Assistant, User
 from tugline.protocol.records import Compacted
 from tugline.protocol.sessions import Passage, SessionSummary
-from tugline.rules.telling import block_text, call_line, content_text, moment, results_of
+from tugline.rules.telling import as_json, block_text, call_line, content_text, moment, results_of
 from tugline.rules.terminal import clean, clean_controls
 from tugline.rules.wording import sound
 
@@ -72,9 +72,9 @@ def _json(summary: SessionSummary, passages: Iterable[Passage], mask: Mask) -> I
         "branch": summary.branch,
         "cost_usd": summary.cost_usd,
     }
-    yield f'{{"session":{encode(_masked(about, mask)).decode()},"passages":['
+    yield f'{{"session":{as_json(_masked(about, mask))},"passages":['
     for count, passage in enumerate(passages):
-        yield f"{',' if count else ''}\n{encode(_masked(to_plain(passage), mask)).decode()}"
+        yield f"{',' if count else ''}\n{as_json(_masked(to_plain(passage), mask))}"
     yield "\n]}\n"
 
 
@@ -138,7 +138,7 @@ def _fenced(text: str, language: str = "") -> str:
 
 
 def _input(use: ToolUse) -> str:
-    return use.malformed if use.malformed is not None else encode(use.input).decode()
+    return use.malformed if use.malformed is not None else as_json(use.input)
 
 
 def _compacted(boundary: Compacted) -> str:

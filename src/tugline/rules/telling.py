@@ -5,7 +5,9 @@ import time
 from typing import Any
 
 from tugline.protocol.blocks import Document, Image, Text, ToolResult, ToolUse
+from tugline.protocol.codec import encode
 from tugline.protocol.specs import Content
+from tugline.rules.terminal import clean_json
 
 _AGES = (("year", 365 * 86_400), ("month", 30 * 86_400), ("day", 86_400), ("hour", 3_600), ("minute", 60))
 _SUBJECTS = (
@@ -78,3 +80,8 @@ def block_text(block: Text | Image | Document) -> str:
 def results_of(content: tuple[object, ...]) -> list[ToolResult]:
     """The results among the parts of a message."""
     return [block for block in content if isinstance(block, ToolResult)]
+
+
+def as_json(value: Any) -> str:
+    """Data as JSON that may be shown on a terminal."""
+    return clean_json(encode(value).decode())

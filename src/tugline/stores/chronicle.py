@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from msgspec import DecodeError, Struct
+from msgspec import Struct
 from msgspec.json import Decoder
 
 from tugline.protocol.errors import SessionError
@@ -14,7 +14,7 @@ from tugline.protocol.records import AnyRecord, Compacted, Rewound, Said, Uncomp
 from tugline.protocol.sessions import Passage
 from tugline.rules.history import Tree
 from tugline.stores.lines import last_line_start, lines_forward
-from tugline.stores.reading import decode, open_regular, opening
+from tugline.stores.reading import UNREADABLE, decode, open_regular, opening
 
 
 class _Message(Struct):
@@ -86,7 +86,7 @@ class Chronicle:
                 continue
             try:
                 shape = _read_shape(line)
-            except (DecodeError, UnicodeDecodeError):
+            except UNREADABLE:
                 continue
             match shape:
                 case _Said(message=message, parent=parent):

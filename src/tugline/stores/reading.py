@@ -13,6 +13,8 @@ from tugline.rules.history import Backward
 from tugline.stores.lines import first_line, lines_backward
 
 FIRST_LIMIT = 1 << 20
+UNREADABLE = (DecodeError, UnicodeDecodeError, RecursionError)
+"""What a line that is no record raises; the last one is nested too deep."""
 
 
 class Reading(Struct, frozen=True, eq=False):
@@ -98,7 +100,7 @@ def opening(fd: int, path: str) -> Opened | None:
     line = first_line(fd, FIRST_LIMIT)
     try:
         plain = decode_json(line)
-    except (DecodeError, UnicodeDecodeError):
+    except UNREADABLE:
         return None
     if not isinstance(plain, dict) or plain.get("kind") != "opened":
         raise SessionError(f"{path} is no transcript of tugline.")
@@ -119,11 +121,11 @@ def decode(line: bytes | None) -> AnyRecord | str:
     try:
         record: AnyRecord = decode_record(line)
         return record
-    except (DecodeError, UnicodeDecodeError):
+    except UNREADABLE:
         pass
     try:
         plain = decode_json(line)
-    except (DecodeError, UnicodeDecodeError):
+    except UNREADABLE:
         return "damaged"
     return "unknown" if isinstance(plain, dict) and isinstance(plain.get("kind"), str) else "damaged"
 

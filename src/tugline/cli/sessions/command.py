@@ -11,11 +11,10 @@ from tugline.cli.help import SESSIONS
 from tugline.cli.pager import pager, put_pages, shows_colours
 from tugline.cli.sessions.listing import json_lines, rows
 from tugline.cli.sessions.showing import Teller, call_of, heading, told_call, told_record
-from tugline.protocol.codec import encode
 from tugline.protocol.errors import SessionError, UsageError
 from tugline.protocol.sessions import Hit
 from tugline.rules.exports import FORMATS, ExportFormat, exported
-from tugline.rules.telling import moment
+from tugline.rules.telling import as_json, moment
 from tugline.rules.terminal import clean, clean_line
 from tugline.sessions import Sessions
 from tugline.stores.chronicle import Chronicle
@@ -104,7 +103,7 @@ def _show_record(chronicle: Chronicle, given: Given) -> int:
     wanted = given.number("--record", 0)
     for n, record in chronicle.records():
         if n == wanted:
-            return streams.put(f"{encode(record).decode()}\n" if "--json" in given.switches else told_record(record))
+            return streams.put(f"{as_json(record)}\n" if "--json" in given.switches else told_record(record))
     raise SessionError(f"There is no record {wanted} in this session.")
 
 
@@ -114,7 +113,7 @@ def _show_call(chronicle: Chronicle, given: Given) -> int:
     if use is None and result is None:
         raise SessionError(f"There is no call {clean_line(call, 80)} in this session. Its calls: show ID --full")
     if "--json" in given.switches:
-        return streams.put(encode({"call": use, "result": result}).decode() + "\n")
+        return streams.put(as_json({"call": use, "result": result}) + "\n")
     return streams.put(told_call(use, result, palette(1, os.environ)))
 
 
@@ -140,7 +139,7 @@ def _search(argv: Sequence[str]) -> int:
             break
         places += 1
         if "--json" in given.switches:
-            code = streams.put(encode(hit).decode() + "\n")
+            code = streams.put(as_json(hit) + "\n")
         else:
             found += hit.session != session
             code = streams.put(_told_hit(hit, paint, first=hit.session != session))
@@ -167,7 +166,8 @@ def _export(argv: Sequence[str]) -> int:
     form = _format(given.values.get("--format"))
     here = Sessions()
     if path == "-":
-        return put_pages(here.document(words, form or "markdown"), [])
+        pieces = here.document(words, form or "markdown")
+        return put_pages(map(clean, pieces) if is_terminal(1) else pieces, [])
     return streams.put(f"{clean(here.export(words, path, form))}\n")
 
 
@@ -205,7 +205,7 @@ def _compactions(argv: Sequence[str]) -> int:
     with Sessions().chronicle(_which("compactions", given)) as (_, chronicle):
         found = compactions(chronicle.boundaries())
     if "--json" in given.switches:
-        return streams.put("".join(f"{encode(one).decode()}\n" for one in found))
+        return streams.put("".join(f"{as_json(one)}\n" for one in found))
     if not found:
         return streams.put("This session was not compacted.\n")
     lines = []

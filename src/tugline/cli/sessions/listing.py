@@ -4,9 +4,8 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 
 from tugline.cli.ansi import Palette
-from tugline.protocol.codec import encode
 from tugline.protocol.sessions import SessionSummary
-from tugline.rules.telling import age, size
+from tugline.rules.telling import age, as_json, size
 from tugline.rules.terminal import clean_line, clip
 
 ID = 8
@@ -76,4 +75,4 @@ def _words(one: SessionSummary) -> str:
 
 def json_lines(found: Iterable[SessionSummary]) -> str:
     """The same for programs, one object per line."""
-    return "".join(f"{encode(one).decode()}\n" for one in found)
+    return "".join(f"{as_json(one)}\n" for one in found)

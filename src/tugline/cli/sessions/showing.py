@@ -9,7 +9,7 @@ from tugline.protocol.messages import Assistant, User
 from tugline.protocol.records import AnyRecord, Compacted, Finished, Said
 from tugline.protocol.sessions import Passage, SessionSummary
 from tugline.rules.telling import block_text, call_line, content_text, moment, results_of, size
-from tugline.rules.terminal import clean, clean_line, clip
+from tugline.rules.terminal import clean, clean_json, clean_line, clip
 
 RESULT_LINES = 4
 """Lines of a result that are shown; `--full` shows all."""
@@ -147,4 +147,4 @@ def told_record(record: AnyRecord) -> str:
     """A record as JSON that can be read."""
     import json  # noqa: PLC0415  imported here: start-up cost
 
-    return clean(json.dumps(to_plain(record), indent=2, ensure_ascii=False)) + "\n"
+    return clean_json(json.dumps(to_plain(record), indent=2, ensure_ascii=False)) + "\n"
