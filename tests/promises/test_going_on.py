@@ -3,6 +3,7 @@
 import asyncio
 import os
 import subprocess
+from pathlib import Path
 from typing import Any
 
 import pytest

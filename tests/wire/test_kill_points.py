@@ -1,11 +1,14 @@
 """The real process, ended or failed at each write of its transcript in turn: nothing that was told is lost, no tool
 runs twice, and every session can be gone on with."""
 
+import asyncio
 import json
 import os
 import random
+import shutil
 import signal
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -91,18 +94,23 @@ async def check(folder: Path, what: str, number: int) -> Ended:
     desk = desk_at(folder)
     async with ModelServer(SCRIPT, lenient=True) as server:
         first = await on_faulty_disk(desk, what, number, server)
+    await assert_gone_on_with(desk, first)
+    return first
+
+
+async def assert_gone_on_with(desk: Desk, first: Ended) -> None:
+    """The session that a process left behind goes on with all that was told; or nothing was told, and there is none."""
     second, messages = await gone_on_with(desk)
     if second.code != 0:
         assert_clean(second)
         assert "There is no session" in second.err or "is empty" in second.err, second.err
         assert first.out == ""
-        return first
+        return
     assert second.result["result"] == "Resumed."
     assert_nothing_lost(first, messages, desk)
     for records in desk.transcripts():
         numbers = [record["n"] for record in records]
         assert numbers == sorted(set(numbers))
-    return first
 
 
 @pytest.mark.parametrize("what", ["before", "half", "after"])
@@ -134,3 +142,31 @@ async def test_a_write_that_fails_at_any_point_is_told_and_loses_nothing(what: s
 async def test_a_process_killed_at_random_moments_is_gone_on_with(tmp_path: Path) -> None:
     for number in range(250):
         await check(tmp_path / str(number), random.choice(["before", "half", "after"]), random.randrange(1, WRITES))
+
+
+@pytest.mark.soak
+async def test_a_process_killed_at_a_thousand_instants_is_gone_on_with(tmp_path: Path) -> None:
+    """Not at writes, but at any instant of its life, as measured at a run that was left alone."""
+    loop = asyncio.get_running_loop()
+    desk = desk_at(tmp_path / "whole")
+    began = loop.time()
+    async with ModelServer(SCRIPT, lenient=True) as server:
+        assert (await desk.run(*STREAM, "Do it", env={"ANTHROPIC_BASE_URL": server.url})).code == 0
+    life = loop.time() - began
+    killed = 0
+    for number in range(1_000):
+        desk = desk_at(tmp_path / str(number))
+        async with ModelServer(SCRIPT, lenient=True) as server:
+            process = await desk.start(*STREAM, "Do it", env={"ANTHROPIC_BASE_URL": server.url})
+            loop.call_later(random.uniform(0, life), kill, process)
+            first = await desk.end(process)
+        killed += first.code == -signal.SIGKILL
+        await assert_gone_on_with(desk, first)
+        shutil.rmtree(tmp_path / str(number))
+    assert killed > 500
+
+
+def kill(process: asyncio.subprocess.Process) -> None:
+    """As the kernel does it, without a word; it may be over already."""
+    with suppress(ProcessLookupError):
+        process.kill()
