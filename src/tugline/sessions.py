@@ -4,9 +4,11 @@ import os
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from itertools import islice
+from typing import TYPE_CHECKING
 
 from tugline.config.folders import find_folders, find_project_root, main_repository
-from tugline.protocol.errors import UsageError
+from tugline.protocol.errors import SessionError, UsageError
 from tugline.protocol.sessions import Hit, Passage, SessionSummary
 from tugline.rules import wording
 from tugline.rules.exports import FORMATS, ExportFormat
@@ -17,6 +19,9 @@ from tugline.stores.exporting import document, write_export
 from tugline.stores.locks import is_busy
 from tugline.stores.searching import Wanted, search
 from tugline.stores.sessions import Among, Entry, entries, entry_at, find, summarize
+
+if TYPE_CHECKING:
+    from tugline.stores.contents import Pruned
 
 __all__ = ["Sessions"]
 
@@ -33,8 +38,10 @@ class Sessions:
     def __init__(self, cwd: str | os.PathLike[str] | None = None, *, environ: Mapping[str, str] | None = None) -> None:
         self._environ = os.environ if environ is None else environ
         home = self._environ.get("HOME") or os.path.expanduser("~")
-        self.folder = find_folders(self._environ, home).sessions
+        folders = find_folders(self._environ, home)
+        self.folder = folders.sessions
         """Where all of them are."""
+        self._checkpoints = folders.checkpoints
         place = os.path.realpath(os.path.expanduser(os.fspath(cwd) if cwd is not None else os.getcwd()))
         self.project = main_repository(find_project_root(place, os.path.realpath(home)))
         """The project that is meant: a work tree counts as its repository."""
@@ -42,10 +49,10 @@ class Sessions:
     def summaries(
         self, *, everywhere: bool = False, archived: bool = False, limit: int | None = None
     ) -> tuple[SessionSummary, ...]:
-        """The sessions of this project, or of all (`everywhere`), the last used first; `archived` ones in their
-        place."""
-        found = [one for one in self._entries(everywhere) if one.archived == archived]
-        return tuple(summarize(one) for one in (found if limit is None else found[:limit]))
+        """The sessions of this project, or of all (`everywhere`), the last used first; `archived` ones in their place.
+        Those in which nothing was said, as of a run that only asked for `/help`, are left out."""
+        found = (summarize(one) for one in self._entries(everywhere) if one.archived == archived)
+        return tuple(islice((one for one in found if _is_worth_a_line(one)), limit))
 
     def count(self, *, everywhere: bool = False, archived: bool = False) -> int:
         """How many there are."""
@@ -63,9 +70,11 @@ class Sessions:
     @contextmanager
     def chronicle(self, words: str) -> Iterator[tuple[SessionSummary, Chronicle]]:
         """A session's transcript, for those who want its records."""
-        entry = self._find(words)
-        with open_chronicle(entry.path) as chronicle:
-            yield summarize(entry), chronicle
+        summary = self.find(words)
+        if summary.problem:
+            raise SessionError(summary.problem)
+        with open_chronicle(summary.path) as chronicle:
+            yield summary, chronicle
 
     def search(self, words: str, *, everywhere: bool = False, archived: bool = False) -> Iterator[Hit]:
         """Where all of these words stand together: in names, prompts and replies, the last used session first."""
@@ -123,8 +132,18 @@ class Sessions:
         else:
             shelf.put_aside(entry)
 
+    def prune(self) -> "Pruned":
+        """Remove former contents of files that no session names any more, as after `remove` and `put_away`."""
+        from tugline.stores.contents import prune  # noqa: PLC0415  imported here: start-up cost
+
+        return prune(self._checkpoints, self.folder)
+
     def _entries(self, everywhere: bool) -> list[Entry]:
         return entries(self.folder, None if everywhere else self.project, archived=True)
 
     def _find(self, words: str, among: Among = "any") -> Entry:
         return find(self.folder, words, self.project, among)
+
+
+def _is_worth_a_line(one: SessionSummary) -> bool:
+    return bool(one.prompt or one.title or one.problem or one.busy)

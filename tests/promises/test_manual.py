@@ -346,6 +346,7 @@ NESTED = (
     specs.FileSeen,
     specs.Todo,
     records.FileChange,
+    records.FileState,
     records.Standing,
     records.Stub,
 )

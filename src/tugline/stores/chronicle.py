@@ -4,13 +4,23 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from msgspec import Struct
+from msgspec import Struct, structs
 from msgspec.json import Decoder
 
+from tugline.protocol.blocks import ToolUse
 from tugline.protocol.errors import SessionError
 from tugline.protocol.ids import MessageId
-from tugline.protocol.messages import User
-from tugline.protocol.records import AnyRecord, Compacted, Rewound, Said, Uncompacted
+from tugline.protocol.messages import Assistant, User
+from tugline.protocol.records import (
+    AnyRecord,
+    Compacted,
+    FilesChanged,
+    Opened,
+    Rewound,
+    Said,
+    Started,
+    Uncompacted,
+)
 from tugline.protocol.sessions import Passage
 from tugline.rules.history import Tree
 from tugline.stores.lines import last_line_start, lines_forward
@@ -61,6 +71,10 @@ class Chronicle:
         """The compactions, and what undid them."""
         return [record for _, record in self.records() if isinstance(record, Compacted | Uncompacted)]
 
+    def changing(self) -> list[AnyRecord]:
+        """What tells who changed which files: the changes, the prompts, the calls; not the results, which are most."""
+        return [kept for _, record in self.records() if (kept := _of_changes(record)) is not None]
+
     def passages(self) -> Iterator[Passage]:
         """The conversation, with what was taken out of it."""
         way = self._way()
@@ -97,6 +111,20 @@ class Chronicle:
                     shapes.append(shape)
         tree = Tree(shapes)
         return tree.chain(tree.head, through=True).ids
+
+
+def _of_changes(record: AnyRecord) -> AnyRecord | None:
+    """The record, if it tells of changes."""
+    match record:
+        case FilesChanged() | Opened() | Started():
+            return record
+        case Said(message=User(source="person")):
+            return record
+        case Said(message=Assistant(content=content) as message):
+            uses = tuple(block for block in content if isinstance(block, ToolUse))
+            return Said(message=structs.replace(message, content=uses), time=record.time) if uses else None
+        case _:
+            return None
 
 
 @contextmanager

@@ -46,8 +46,11 @@ def write_export(
 def document(entry: Entry, form: ExportFormat, environ: Mapping[str, str]) -> Iterator[str]:
     """The document piece by piece, without secrets of the environment and what looks like a key."""
     secrets = secrets_of(environ)
+    summary = summarize(entry)
+    if summary.problem:
+        raise SessionError(summary.problem)
     with open_chronicle(entry.path) as chronicle:
-        yield from exported(summarize(entry), chronicle.passages(), form, lambda text: mask(text, secrets))
+        yield from exported(summary, chronicle.passages(), form, lambda text: mask(text, secrets))
 
 
 def _form_of(path: str | None) -> ExportFormat:

@@ -13,7 +13,7 @@ from tugline.protocol.codec import encode
 from tugline.protocol.errors import SessionError
 from tugline.protocol.records import AnyRecord
 from tugline.stores.lines import last_line_start, lines_backward
-from tugline.stores.locks import TORN, hold, lock, unwritable
+from tugline.stores.locks import TORN, Busy, hold, is_busy, lock, unwritable
 from tugline.stores.reading import (
     Reading,
     open_regular,
@@ -23,6 +23,8 @@ from tugline.stores.reading import (
     records_backward,
     sync_folder,
 )
+
+__all__ = ["Busy", "JsonlLog", "Tail", "is_busy"]
 
 _Made = TypeVar("_Made")
 
@@ -94,8 +96,10 @@ class JsonlLog:
     @classmethod
     def _at_end(cls, path: str, fd: int) -> "JsonlLog":
         hold(fd, path)
-        opening(fd, path)
+        opened = opening(fd, path)
         last = next((record.n for record in records_backward(fd) if record.n), 0)
+        if opened is None and not last:
+            raise SessionError(f"{path} is no transcript of tugline.")
         return cls(path, fd, last, _mend_tail(fd, path))
 
     def read(self, *, whole: bool = False) -> tuple[AnyRecord, ...]:

@@ -50,7 +50,9 @@ def _list(argv: Sequence[str]) -> int:
     everywhere, archived = "--all" in given.switches, "--archived" in given.switches
     limit = given.number("--limit", LISTED)
     here = Sessions()
-    found = here.summaries(everywhere=everywhere, archived=archived, limit=limit or None)
+    found = here.summaries(everywhere=everywhere, archived=archived, limit=limit + 1 if limit else None)
+    more = limit and len(found) > limit
+    found = found[:limit] if limit else found
     if "--json" in given.switches:
         return streams.put(json_lines(found))
     if not found:
@@ -58,9 +60,8 @@ def _list(argv: Sequence[str]) -> int:
     # a pipe gets whole lines
     width = columns(1) if is_terminal(1) else 1_000
     code = streams.put("".join(rows(found, time.time(), width, palette(1, os.environ), folders=everywhere)))
-    more = here.count(everywhere=everywhere, archived=archived) - len(found)
-    if more > 0 and not code:
-        streams.say(f"… and {more} more: --limit N, or --limit 0 for all\n")
+    if more and not code:
+        streams.say("… there are more: --limit N, or --limit 0 for all\n")
     return code
 
 
@@ -198,6 +199,20 @@ def _unarchive(argv: Sequence[str]) -> int:
     return streams.put(f"Back among the others: {clean(Sessions().unarchive(_which('unarchive', given)))}\n")
 
 
+def _changes(argv: Sequence[str]) -> int:
+    from tugline.cli.sessions.changes import told_changes  # noqa: PLC0415  imported here: start-up cost
+    from tugline.rules.changes import changes  # noqa: PLC0415  imported here: start-up cost
+
+    given = read_given("sessions changes", argv, "--json")
+    with Sessions().chronicle(_which("changes", given)) as (_, chronicle):
+        found = changes(chronicle.changing())
+    if "--json" in given.switches:
+        return streams.put("".join(f"{as_json(one)}\n" for one in found))
+    if not found:
+        return streams.put("No changes of files are recorded in this session.\n")
+    return put_pages(told_changes(found, palette(1, os.environ)), [])
+
+
 def _compactions(argv: Sequence[str]) -> int:
     from tugline.rules.compactions import compactions  # noqa: PLC0415  imported here: start-up cost
 
@@ -240,5 +255,6 @@ _COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {
     "rename": _rename,
     "archive": _archive,
     "unarchive": _unarchive,
+    "changes": _changes,
     "compactions": _compactions,
 }

@@ -95,6 +95,11 @@ def _put_away(here: Sessions, found: Sequence[Due], *, remove: bool) -> int:
             continue
         done += 1
         freed += one.kept.bytes
+    if remove:
+        pruned = here.prune()
+        freed += pruned.bytes
+        for problem in pruned.problems:
+            streams.complain(clean_line(f"former contents of files were left alone: {problem}", 400))
     what = f"removed, {size(freed)} freed" if remove else "archived; `tugline sessions unarchive ID` takes one back"
     code = streams.put(f"{done} session{'' if done == 1 else 's'} {what}.\n")
     return code or int(failed)
