@@ -48,30 +48,32 @@ async def test_a_branch_goes_on_under_a_new_id_and_its_origin_stays(home: Home) 
         assert numbers == list(range(1, len(numbers) + 1))
 
 
-async def test_what_was_kept_before_a_branch_can_still_be_read_in_it_and_after_a_resume(home: Home) -> None:
-    big = "\n".join(f"line {n}" for n in range(20_000))
-    (home.work / "big.txt").write_text(big)
+async def test_what_was_kept_before_and_after_a_branch_can_be_read_in_it_and_when_it_is_resumed(home: Home) -> None:
+    (home.work / "big.txt").write_text("\n".join(f"line {n}" for n in range(20_000)))
+    look, again = (
+        [reply(call("Read", file_path="{{last_user_text}}", limit=lines)), reply("Read.")] for lines in (3, 4)
+    )
+    much = [reply(call("Bash", command="cat big.txt")), reply("Much.")]
+    kept: list[Path] = []
+
+    def all_kept() -> list[Path]:
+        return list(home.transcripts()[0].parent.rglob("*.txt"))
 
     async def branch(session: tugline.Session) -> None:
-        await session.branch()
-        (kept,) = (path for path in home.transcripts()[0].parent.rglob("*.txt"))
-        assert (await session.run(f"Read {kept}")).text == "Read."
-        paths.append(str(kept))
+        kept.extend(all_kept())
+        fresh = await session.branch()
+        await session.run("Once more")
+        kept.extend(path for path in all_kept() if path not in kept)
+        assert [path.parent.name for path in kept] == [session.opening.origin.session, fresh]
+        for path in kept:
+            await session.run(str(path))
 
-    paths: list[str] = []
-    script = [
-        reply(call("Bash", command="cat big.txt")), reply("Much."),
-        reply(call("Bash", command="cat */*.txt; true")), reply("Read."),
-    ]  # fmt: skip
-    await home.talk(*script, then=branch)
-    seen: list[Any] = []
-    bodies = await home.talk(
-        reply(call("Read", file_path=paths[0], limit=3)), reply("Yes."), say=["Again"], continue_session=True
-    )
-    seen = [block for message in bodies[-1]["messages"] for block in message["content"]]
-    (result,) = [block for block in seen if block.get("tool_use_id") and "line 1" in str(block["content"])][-1:]
-    assert not result.get("is_error")
-    assert "1\tline 0" in str(result["content"])
+    bodies = await home.talk(*much, *much, *look, *look, then=branch)
+    bodies += await home.talk(*again, *again, say=[str(path) for path in kept], continue_session=True)
+    for body in (bodies[5], bodies[7], bodies[9], bodies[11]):
+        (result,) = body["messages"][-1]["content"]
+        assert not result.get("is_error"), result
+        assert "1\tline 0" in str(result["content"])
 
 
 async def test_the_conversation_is_exported_where_the_person_says(home: Home) -> None:
