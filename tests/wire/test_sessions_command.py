@@ -220,6 +220,18 @@ async def test_a_name_is_no_use_and_the_archive_gives_back(desk: Desk, shelf: Sh
     assert len((await sessions(desk, "list", "--json")).lines) == 2
 
 
+async def test_a_branch_is_told_to_programs_by_its_id(desk: Desk, shelf: Shelf) -> None:
+    one = await shelf.talk(("Hello", "Hi."))
+    environ = {"ANTHROPIC_API_KEY": "k", "ANTHROPIC_BASE_URL": "http://127.0.0.1:1"}
+    for form in ("json", "stream-json"):
+        words = ["-p", "-r", one, "--output-format", form, f"/branch In {form}"]
+        branch = (await desk.run(*words, env=environ)).result["session_id"]
+        assert branch != one
+        (listed,) = [s for s in shelf.sessions.summaries() if s.session == branch]
+        assert (listed.title, listed.prompt) == (f"In {form}", "Hello")
+    assert [s.title for s in shelf.sessions.summaries() if s.session == one] == [""]
+
+
 async def test_nothing_is_put_away_unasked_and_never_what_is_in_use(desk: Desk, shelf: Shelf) -> None:
     ids = [await shelf.talk((f"number {n}", "ok")) for n in range(3)]
     long_ago = time.time() - 100 * 86_400
