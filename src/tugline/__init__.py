@@ -30,6 +30,7 @@ _HOMES = {
         "Origin", "PermissionAsked", "PermissionDecided", "QuestionClosed", "ReplyBegan", "ReplyFinished",
         "RequestStarted", "ResultAdded", "RetryWaiting", "SessionStarted", "TextDelta", "ThinkingDelta", "Tombstone",
         "TurnFinished", "TurnStarted", "UsageReported", "UserAdded",
+        "CompactionFinished", "CompactionStarted",
     ),
     "tugline.protocol.instructions": ("LoadedFile",),
     "tugline.protocol.ids": ("CallId", "MessageId", "ReplyId"),

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 
 from tugline.app.briefing import make_instructions, touching
+from tugline.app.compaction import make_compaction
 from tugline.app.core import Core, make_core, open_provider
 from tugline.app.equipment import make_standing, make_tools, make_workspace
 from tugline.app.models import resolve_model
@@ -31,6 +32,7 @@ from tugline.runtime.past import Past
 from tugline.runtime.questions import Questions
 from tugline.runtime.resuming import plain_content, resumed_state
 from tugline.runtime.session import Session
+from tugline.runtime.shortening import Shortening
 from tugline.runtime.standing import Standing
 from tugline.stores.spill import FileSpill
 from tugline.tools.builtin.read import Read
@@ -83,9 +85,12 @@ async def _compose(options: Options, stack: AsyncExitStack) -> Session:
         briefing=None if instructions is None else FileBriefing(gear, core.ids, instructions),
         resolve=lambda name, tokens: resolve_model(core.catalog, name, standing.mode, tokens),
     )
+    compaction = make_compaction(agent, core.config.settings, Read(), standing)
+    agent.compactor = compaction
     if core.history is not None:
         core.ledger.restore(core.history.standing.models)
         gear.transcript.restore(core.history)
+    past = Past(gear, core.opening.log, core.config.cwd)
     return Session(
         agent,
         core.bus,
@@ -94,7 +99,8 @@ async def _compose(options: Options, stack: AsyncExitStack) -> Session:
         set_mode=standing.set_mode,
         notices=(*core.opening.notices, *_notices(core.config, standing)),
         mentions=Mentions(gear, touched(Read()), standing),
-        past=Past(gear, core.opening.log, core.config.cwd),
+        past=past,
+        shortening=Shortening(agent, compaction, past),
         title=options.title or "",
         resources=stack.pop_all(),
     )

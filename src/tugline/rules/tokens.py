@@ -26,18 +26,24 @@ class Weight(Struct, frozen=True):
     tokens: int = 0
 
 
+def size_of(text: str) -> int:
+    """The characters of a text, those beyond ASCII by their bytes: scripts with many letters take more tokens for each,
+    and so one ratio serves for all."""
+    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
+
+
 def weigh_block(block: Block) -> Weight:
     """The weight of one block."""
     match block:
         case Text(text):
-            return Weight(len(text))
+            return Weight(size_of(text))
         case Thinking(thinking, signature):
-            return Weight(len(thinking) + len(signature) // 4)
+            return Weight(size_of(thinking) + len(signature) // 4)
         case ToolUse():
             return Weight(len(block.name) + len(encode(block.input)))
         case ToolResult(_, content):
             if isinstance(content, str):
-                return Weight(len(content))
+                return Weight(size_of(content))
             return total([weigh_block(part) for part in content])
         case Image():
             return Weight(0, IMAGE_TOKENS)
@@ -93,7 +99,13 @@ def report(gauge: Gauge, usage: Usage) -> Gauge:
     return Gauge(counted, Weight(), sent, ratio)
 
 
+def reserve(card: ModelCard) -> int:
+    """What is kept free of the window for the reply."""
+    return min(card.output_limit, OUTPUT_RESERVE, card.window // 4)
+
+
 def blocking_limit(card: ModelCard) -> int:
     """Above this a request is not sent at all."""
-    reserve = min(card.output_limit, OUTPUT_RESERVE, card.window // 4)
-    return max(1_000, card.window - reserve - MARGIN) if card.window > 16_000 else max(500, card.window * 3 // 4)
+    if card.window <= 16_000:
+        return max(500, card.window * 3 // 4)
+    return max(1_000, card.window - reserve(card) - MARGIN)

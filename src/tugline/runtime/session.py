@@ -18,6 +18,7 @@ from tugline.protocol.blocks import Document, Image, Text
 from tugline.protocol.commands import (
     Clear,
     Command,
+    Compact,
     Interrupt,
     Prompt,
     PromptContent,
@@ -26,7 +27,9 @@ from tugline.protocol.commands import (
     Rewind,
     SetMode,
     SetModel,
+    Snip,
     Steer,
+    Uncompact,
 )
 from tugline.protocol.errors import SessionError, TuglineError, UsageError
 from tugline.protocol.events import (
@@ -42,7 +45,7 @@ from tugline.protocol.events import (
 )
 from tugline.protocol.ids import MessageId
 from tugline.protocol.messages import User
-from tugline.protocol.records import Titled
+from tugline.protocol.records import Compacted, Titled
 from tugline.protocol.specs import Mode
 from tugline.protocol.usage import Spend
 from tugline.rules import wording
@@ -56,6 +59,7 @@ from tugline.runtime.mentions import Mentions
 from tugline.runtime.past import Past
 from tugline.runtime.questions import Questions
 from tugline.runtime.session_commands import session_commands
+from tugline.runtime.shortening import Shortening
 from tugline.runtime.slash import SlashCommand, SlashCommands
 
 
@@ -73,6 +77,7 @@ class Session:
         notices: Sequence[str] = (),
         mentions: Mentions | None = None,
         past: Past,
+        shortening: Shortening,
         title: str = "",
         resources: AsyncExitStack,
     ) -> None:
@@ -85,6 +90,7 @@ class Session:
         self.notices = tuple(notices)
         """What the person should know at the start."""
         self.past = past
+        self.shortening = shortening
         self._title = title
         self.commands = SlashCommands(session_commands(self))
         """What prompts that begin with `/` call."""
@@ -164,6 +170,18 @@ class Session:
         """Begin the conversation anew."""
         await self.between(self.past.clear)
 
+    async def compact(self, words: str = "") -> Compacted:
+        """Put a summary in place of the conversation so far; `words` say what it is to keep."""
+        return await self.between(lambda: self.shortening.compact(words))
+
+    async def snip(self) -> Compacted:
+        """Cut the oldest rounds of the conversation, without a summary."""
+        return await self.between(self.shortening.snip)
+
+    async def uncompact(self) -> str:
+        """Bring back the history before the last summary or cut; returns what was done, in a line."""
+        return await self.between(self.shortening.uncompact)
+
     def context(self) -> Filling:
         """What fills the context now."""
         return self.agent.filling()
@@ -211,10 +229,8 @@ class Session:
                 self.agent.gear.voice.say(ModeChanged, mode=mode)
             case Rename(title):
                 self.rename(title)
-            case Rewind(prompt):
-                self._take_up(Interlude(lambda: self.past.rewind(prompt)))
-            case Clear():
-                self._take_up(Interlude(self.past.clear))
+            case Rewind() | Clear() | Compact() | Snip() | Uncompact():
+                self._take_up(self._told(self._work_of(command)))
             case SetModel(model):
                 before, self.agent.model = self.agent.model, model
                 self.agent.gear.voice.say(ModelChanged, before=before, after=model, reason="chosen")
@@ -289,6 +305,30 @@ class Session:
     def _take_up(self, next_one: User | Interlude[Any]) -> None:
         self._waiting.append(next_one)
         self._wake.set()
+
+    def _work_of(self, command: Rewind | Clear | Compact | Snip | Uncompact) -> Callable[[], Awaitable[object]]:
+        match command:
+            case Rewind(prompt):
+                return lambda: self.past.rewind(prompt)
+            case Clear():
+                return self.past.clear
+            case Compact(words):
+                return lambda: self.shortening.compact(words)
+            case Snip():
+                return self.shortening.snip
+            case Uncompact():
+                return self.shortening.uncompact
+
+    def _told(self, work: Callable[[], Awaitable[object]]) -> Interlude[None]:
+        """Work that nobody waits for: why nothing came of it is a notice."""
+
+        async def run() -> None:
+            try:
+                await work()
+            except TuglineError as error:
+                self.agent.gear.voice.say(Notice, level="warning", text=str(error))
+
+        return Interlude(run)
 
     async def _serve(self) -> None:
         while True:
