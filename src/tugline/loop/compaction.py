@@ -2,6 +2,7 @@
 
 from collections import deque
 from collections.abc import Collection, Iterable, Sequence
+from typing import Literal
 
 from msgspec import structs
 
@@ -270,24 +271,31 @@ class Compaction:
     ) -> Compacted:
         transcript = self._agent.gear.transcript
         before, limit = transcript.gauge.tokens(), shrinking.threshold(card, self.limits)
-        parts = await self._parts(limit, done, unfinished=trigger == "forced" or summary.ends_in_results(done))
-        lean = summary.with_summary(text, parts, fresh)
-        if not shrinking.shrunk_enough(before, transcript.size_with(lean)):
-            raise SessionError(f"it would free too little (from {before:,} to {transcript.size_with(lean):,} tokens).")
+        unfinished = trigger == "forced" or summary.ends_in_results(done)
+        parts = await self._parts(limit, done, unfinished=unfinished)
+        self._require_gain(before, summary.with_summary(text, parts, fresh))
         parts = structs.replace(parts, where=self._keep("before-compaction", summary.transcribed(done)))
         parts = structs.replace(parts, words=self._words(done, limit, parts.where))
         lean = summary.with_summary(text, parts, fresh)
+        self._require_gain(before, lean)
         recalled = await self._recall(limit, card)
         rich = summary.with_summary(text, structs.replace(parts, extras=(*recalled, *parts.extras)), fresh)
         fits = shrinking.shrunk_enough(before, transcript.size_with(rich))
         return self._boundary(rich if fits else lean, "summary", trigger, words)
 
-    def _boundary(self, messages: Sequence[Message], how: str, trigger: Trigger, words: str = "") -> Compacted:
+    def _require_gain(self, before: int, messages: Sequence[Message]) -> None:
+        after = self._agent.gear.transcript.size_with(messages)
+        if not shrinking.shrunk_enough(before, after):
+            raise SessionError(f"it would free too little (from {before:,} to {after:,} tokens).")
+
+    def _boundary(
+        self, messages: Sequence[Message], how: Literal["summary", "snip"], trigger: Trigger, words: str = ""
+    ) -> Compacted:
         transcript = self._agent.gear.transcript
         return Compacted(
             id=self._agent.ids.message(),
             messages=tuple(messages),
-            how="summary" if how == "summary" else "snip",
+            how=how,
             trigger=trigger,
             words=words,
             tokens_before=transcript.gauge.tokens(),
@@ -332,13 +340,15 @@ class Compaction:
             raise SessionError("There is nothing to cut: the conversation is a single round.")
         head, _ = summary.rounds(done)
         parts = await self._parts(limit, [*head, *gone], unfinished=False)
-        messages = (*summary.snipped(kept, len(gone), parts), *fresh)
-        after = transcript.size_with(messages)
-        if not shrinking.shrunk_enough(before, after):
-            raise SessionError(f"Cutting the oldest part would free too little (from {before:,} to {after:,} tokens).")
-        where = self._keep("before-cut", summary.transcribed([*head, *gone]))
-        parts = structs.replace(parts, where=where, words=self._words([*head, *gone], limit, where))
-        return self._boundary((*summary.snipped(kept, len(gone), parts), *fresh), "snip", trigger)
+        try:
+            self._require_gain(before, (*summary.snipped(kept, len(gone), parts), *fresh))
+            where = self._keep("before-cut", summary.transcribed([*head, *gone]))
+            parts = structs.replace(parts, where=where, words=self._words([*head, *gone], limit, where))
+            messages = (*summary.snipped(kept, len(gone), parts), *fresh)
+            self._require_gain(before, messages)
+        except SessionError as error:
+            raise SessionError(f"The oldest part was not cut: {error}") from error
+        return self._boundary(messages, "snip", trigger)
 
     # -- small things
 
