@@ -227,7 +227,7 @@ async def test_finished_work_is_folded_to_its_answer_before_a_summary_is_needed(
     assert "compaction" not in purposes(stage)
     words = [texts(message) for message in stage.messages]
     assert words[0] == "Question 0"
-    assert "2 steps of finished work folded" in words[1]
+    assert "folded here to make room: 2 steps" in words[1]
     assert "once thing0" not in words[0]
     assert words[2] == "Answer 0."
     assert [w for w in words if w.startswith("Question")] == [f"Question {n}" for n in range(5)]

@@ -16,6 +16,10 @@ from tugline.protocol.records import Stub
 from tugline.rules import tokens, wording
 from tugline.rules.tokens import Weight
 
+STUB = "[Old result left out to make room: "
+"""What a stub begins with."""
+FOLD = "Finished work is folded here to make room:"
+"""What a fold begins with."""
 FOLDED = "a stretch folded"
 """What a transcript calls the change of its history by a fold."""
 SHORTEST = 400
@@ -159,7 +163,7 @@ def stub_of(old: OldResult, kept: str) -> Stub:
     text = text_of(old)
     size = f"{len(text):,} characters" if text else "a picture or document"
     where = f"The whole is in {kept}." if kept else "Make the call again if it is needed."
-    return Stub(old.call, f"[Old result left out to make room: {old.title}, {size}. {where}]")
+    return Stub(old.call, f"{STUB}{old.title}, {size}. {where}]")
 
 
 def stub_gain(old: OldResult) -> Weight:
@@ -170,9 +174,8 @@ def stub_gain(old: OldResult) -> Weight:
 def fold_text(stretch: Stretch) -> str:
     """What stands in place of a stretch."""
     more = f"; and {len(stretch.titles) - LISTED} more" if len(stretch.titles) > LISTED else ""
-    steps = f"{stretch.steps} {'step' if stretch.steps == 1 else 'steps'} of finished work"
     return wording.reminder(
-        f"{steps} folded here to make room; the answer below says what came of it. "
+        f"{FOLD} {stretch.steps} {'step' if stretch.steps == 1 else 'steps'}; the answer below says what came of it. "
         f"The calls were: {'; '.join(stretch.titles[:LISTED])}{more}."
     )
 
@@ -180,3 +183,14 @@ def fold_text(stretch: Stretch) -> str:
 def fold_gain(stretch: Stretch) -> Weight:
     """What folding it frees."""
     return Weight(stretch.weight.characters - len(fold_text(stretch)), stretch.weight.tokens)
+
+
+def is_stub(block: ToolResult) -> bool:
+    """Whether a result gave way to a line."""
+    return isinstance(block.content, str) and block.content.startswith(STUB)
+
+
+def is_fold(message: Message) -> bool:
+    """Whether a message stands for a stretch."""
+    first = message.content[0] if message.content else None
+    return isinstance(first, Text) and first.text.startswith(wording.reminder(FOLD)[: -len("</system-reminder>")])

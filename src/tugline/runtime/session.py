@@ -184,7 +184,7 @@ class Session:
 
     def context(self) -> Filling:
         """What fills the context now."""
-        return self.agent.filling()
+        return self.shortening.filling()
 
     async def costs(self) -> Costs:
         """What the session has cost so far, by model and purpose, with hits and misses of the prompt cache."""

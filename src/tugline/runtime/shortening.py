@@ -2,13 +2,16 @@
 
 from collections.abc import Sequence
 
+from msgspec import structs
+
 from tugline.loop.agent import Agent
 from tugline.loop.compaction import Compaction
 from tugline.protocol.errors import SessionError
 from tugline.protocol.events import CompactionFinished
 from tugline.protocol.messages import Message
 from tugline.protocol.records import Compacted, Uncompacted, Unfolded
-from tugline.rules import tokens
+from tugline.rules import shrinking, tokens
+from tugline.rules.filling import Filling
 from tugline.rules.history import active_folds, fold, last_boundary
 from tugline.runtime.past import Past
 
@@ -21,6 +24,12 @@ class Shortening:
         self._agent = agent
         self._compaction = compaction
         self._past = past
+
+    def filling(self) -> Filling:
+        """What fills the context, and when it is compacted."""
+        found, limits = self._agent.filling(), self._compaction.limits
+        threshold = shrinking.threshold(self._agent.card(found.model), limits) if limits.auto else 0
+        return structs.replace(found, threshold=threshold)
 
     async def compact(self, words: str = "") -> Compacted:
         """A summary by the model stands in place of the conversation. `words`: what it is to keep."""
