@@ -26,6 +26,8 @@ SHORTENINGS = 4
 """How often a request for a summary that is too long itself is tried again with less."""
 SHARE_LEFT = 0.7
 """What is kept of it each time."""
+SLACK = 100
+"""Tokens that the words around what is taken along may have."""
 STOPPED = (
     f"Summarising the conversation has failed {shrinking.FAILURES} times in a row and is not tried again by itself. "
     "/compact tries again, /snip cuts the oldest part, /clear begins anew."
@@ -278,7 +280,8 @@ class Compaction:
         parts = structs.replace(parts, words=self._words(done, limit, parts.where))
         lean = summary.with_summary(text, parts, fresh)
         self._require_gain(before, lean)
-        recalled = await self._recall(limit, card)
+        room = shrinking.most_after(before) - transcript.size_with(lean) - SLACK
+        recalled = await self._recall(min(self.limits.files_tokens, limit // 6, room), card)
         rich = summary.with_summary(text, structs.replace(parts, extras=(*recalled, *parts.extras)), fresh)
         fits = shrinking.shrunk_enough(before, transcript.size_with(rich))
         return self._boundary(rich if fits else lean, "summary", trigger, words)
@@ -318,15 +321,16 @@ class Compaction:
         budget = min(self.limits.words_tokens, limit // 4)
         return summary.own_words(messages, budget, where, self._agent.gear.transcript.gauge.ratio)
 
-    async def _recall(self, limit: int, card: ModelCard) -> list[str]:
-        """What is taken along, within a share of the window."""
-        room = min(self.limits.files_tokens, limit // 6)
+    async def _recall(self, room: int, card: ModelCard) -> list[str]:
+        """What is taken along, in at most so many tokens."""
         recalled: list[str] = []
         for keepsake in self.keepsakes:
+            if room <= 0:
+                break
             text = await keepsake.recall(room, card)
             if text:
                 recalled.append(text)
-                room = max(0, room - tokens.size_of(text) // 4)
+                room -= int(tokens.size_of(text) / self._agent.gear.transcript.gauge.ratio)
         return recalled
 
     # -- a cut

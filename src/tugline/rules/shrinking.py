@@ -84,9 +84,14 @@ def choose(now: Situation, limits: Limits, tries: Tries) -> Act:
     return "snip" if blocked and tries.in_a_row < FAILURES else "nothing"
 
 
+def most_after(before: int) -> int:
+    """The size that a compaction may leave at most."""
+    return int(before * (1 - LEAST_SHARE))
+
+
 def shrunk_enough(before: int, after: int) -> bool:
     """Whether it was worth it."""
-    return after <= before * (1 - LEAST_SHARE)
+    return after <= most_after(before)
 
 
 def succeeded(tries: Tries, after: int, limit: int) -> Tries:
