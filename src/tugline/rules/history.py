@@ -202,6 +202,10 @@ def _standing(records: Sequence[AnyRecord], chain: _Chain, opened: Opened | None
                     state = apply(state, changes)
             case Trimmed() | Folded():
                 state = forget_views(state)
+            case Compacted(id=identity):
+                # that of a boundary counts all up to it
+                known = base is not None and chain.boundary is not None and identity == chain.boundary.id
+                compactions = standing.compactions if known else compactions + 1
             case Titled(title=name):
                 title = name
             case TurnEnded(title=name, models=spent):
