@@ -75,9 +75,9 @@ class Agent:
         self._specs = specs
         self._system = tuple(section.text for section in spec.system)
         tools = specs(frozenset())
-        schemas = encode([tool.input_schema for tool in tools])
+        schemas = encode([tool.input_schema for tool in tools]).decode()
         told = sum(tokens.size_of(tool.description) for tool in tools)
-        gear.transcript.weigh_fixed(sum(map(tokens.size_of, self._system)) + told + len(schemas))
+        gear.transcript.weigh_fixed(sum(map(tokens.size_of, self._system)) + told + tokens.size_of(schemas))
 
     def standing(self) -> Standing:
         """Where it stands, for a reader who does not go back further."""

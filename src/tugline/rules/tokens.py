@@ -13,6 +13,10 @@ IMAGE_TOKENS = 1_334
 PAGE_TOKENS = 2_000
 MESSAGE_TOKENS = 4
 CHARACTERS_PER_TOKEN = 4.0
+MORE_FOR_DIGITS = 2
+MORE_FOR_BYTES = 1.5
+"""What a digit, and each byte of a character after its first, weighs more than a letter; from the recorded sessions of
+the tests."""
 OUTPUT_RESERVE = 20_000
 """The most that is kept free of the window for the reply."""
 MARGIN = 3_000
@@ -27,9 +31,12 @@ class Weight(Struct, frozen=True):
 
 
 def size_of(text: str) -> int:
-    """The characters of a text, those beyond ASCII by their bytes: scripts with many letters take more tokens for each,
-    and so one ratio serves for all."""
-    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
+    """The characters of a text, where those that take more tokens than letters do count for more: digits, and what has
+    several bytes. So one ratio serves prose, code, logs and other scripts alike."""
+    size = len(text) + MORE_FOR_DIGITS * sum(map(text.count, "0123456789"))
+    if not text.isascii():
+        size += int(MORE_FOR_BYTES * (len(text.encode("utf-8", "surrogatepass")) - len(text)))
+    return size
 
 
 def weigh_block(block: Block) -> Weight:
@@ -40,7 +47,7 @@ def weigh_block(block: Block) -> Weight:
         case Thinking(thinking, signature):
             return Weight(size_of(thinking) + len(signature) // 4)
         case ToolUse():
-            return Weight(len(block.name) + len(encode(block.input)))
+            return Weight(len(block.name) + size_of(encode(block.input).decode()))
         case ToolResult(_, content):
             if isinstance(content, str):
                 return Weight(size_of(content))
