@@ -6,22 +6,31 @@ from typing import Any
 
 import anyio
 import pytest
+from conversations import PNG, user
 from stage import Stage, assert_valid, texts
 
 from tugline.loop.compaction import STOPPED, Compaction
 from tugline.ports import CompactionVerdict
 from tugline.protocol.blocks import ToolResult
 from tugline.protocol.errors import SessionError
-from tugline.protocol.events import CompactionFinished, CompactionStarted, Notice, RequestStarted, UsageReported
+from tugline.protocol.events import (
+    CompactionFinished,
+    CompactionStarted,
+    Notice,
+    RequestStarted,
+    RetryWaiting,
+    UsageReported,
+)
 from tugline.protocol.messages import Message
 from tugline.protocol.records import Compacted, Folded, Trimmed
 from tugline.protocol.script import Match, Part, Step
 from tugline.protocol.specs import ModelCard
 from tugline.protocol.usage import Usage
+from tugline.providers.retry import NetworkSettings, Retry
 from tugline.rules import shrinking, summary
 from tugline.rules.history import fold
 from tugline.rules.shrinking import Limits
-from tugline.testing import ScriptedProvider, call, fail, gate, reply
+from tugline.testing import ScriptedProvider, call, cut, fail, gate, reply
 from tugline.tools.define import tool
 
 CARD = ModelCard(name="scripted-model", window=40_000, output_limit=4_000)
@@ -372,7 +381,18 @@ async def test_a_person_who_says_much_keeps_the_newest_words_and_a_reference_to_
 
 
 def test_pictures_and_attached_files_are_no_words_of_the_person() -> None:
-    from conversations import PNG, user
-
     message = user("m", "Look at @a.txt", '<file path="a.txt">\nlong\n</file>', PNG)
     assert summary.spoken_text(message) == "Look at @a.txt\n[1 picture or document left out]"
+
+
+async def test_each_wait_for_a_summary_is_told_and_what_broke_off_is_paid_for() -> None:
+    asked = Match(purpose="compaction")
+    broken = reply("<summary>", cut(), when=asked, usage=Usage(input=100, output=1))
+    scripted = ScriptedProvider([*looks(6), reply("All seen."), broken, summarised()], cards=[CARD])
+    stage = Stage(Retry(scripted, NetworkSettings(retry_base=0.0)), tools=[look, once])
+    stage.agent.compactor = Compaction(stage.agent, PLAIN, rerunnable={"look"})
+    assert (await stage.run()).reason == "completed"
+    assert len(stage.said(RetryWaiting)) == 1
+    assert [event.failure for event in finished(stage)] == [""]
+    booked = [event for event in stage.said(UsageReported) if event.purpose == "compaction"]
+    assert len(booked) == 2

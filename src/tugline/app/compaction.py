@@ -8,7 +8,7 @@ from tugline.ports import Tool
 from tugline.rules.shrinking import Limits
 from tugline.runtime.keepsakes import LoadedTools, OpenTodos, RecentFiles
 
-RERUNNABLE = ("Read", "Glob", "Grep", "Bash", "WebFetch", "WebSearch")
+RERUNNABLE = ("Read", "Glob", "Grep", "Bash", "WebFetch")
 """Tools whose old results may give way to a line: the call can be made again."""
 
 

@@ -24,11 +24,12 @@ class Answer(Struct, frozen=True):
 
 
 class Asking:
-    """Sends one request and keeps the text of its answer."""
+    """Sends one request and keeps the text of its answer. `told` hears of each attempt that failed."""
 
-    def __init__(self, provider: Provider, book: Book) -> None:
+    def __init__(self, provider: Provider, book: Book, told: Callable[[AttemptFailed], object] | None = None) -> None:
         self._provider = provider
         self._book = book
+        self._told = told
         self._texts: list[str] = []
         self._asked = Usage()
         self._stop: StopReason = ""
@@ -63,6 +64,8 @@ class Asking:
             case AttemptFailed():
                 self._settle(card)
                 self._texts.clear()
+                if self._told is not None:
+                    self._told(chunk)
             case ModelSwitched(after=after):
                 self._settle(card)
                 self._texts.clear()

@@ -9,8 +9,16 @@ from msgspec import structs
 from tugline.loop.agent import Agent
 from tugline.loop.asking import Asking
 from tugline.ports import CompactionVerdict, Keepsake, Shrink
+from tugline.protocol.chunks import AttemptFailed
 from tugline.protocol.errors import Failure, ProviderError, SessionError
-from tugline.protocol.events import CompactionFinished, CompactionStarted, Notice, Trigger, UsageReported
+from tugline.protocol.events import (
+    CompactionFinished,
+    CompactionStarted,
+    Notice,
+    RetryWaiting,
+    Trigger,
+    UsageReported,
+)
 from tugline.protocol.ids import MessageId
 from tugline.protocol.messages import Message
 from tugline.protocol.records import Compacted, Folded, Trimmed
@@ -241,13 +249,18 @@ class Compaction:
         return await self._answer(request)
 
     async def _answer(self, request: ModelRequest) -> str:
-        answer = await Asking(self._agent.provider, self._book).ask(request)
+        answer = await Asking(self._agent.provider, self._book, self._say_waiting).ask(request)
         if answer.stop == "context_exceeded":
             raise ProviderError(Failure("prompt_too_long", "The window is full."))
         if answer.stop == "refusal":
             raise SessionError("the model refused.")
         text = summary.read_reply(answer.text)
         return f"{text}\n[The summary was cut off here.]" if text and answer.stop == "max_tokens" else text
+
+    def _say_waiting(self, chunk: AttemptFailed) -> None:
+        self._agent.gear.voice.say(
+            RetryWaiting, failure=chunk.failure, attempt=chunk.attempt, limit=chunk.limit, delay=chunk.delay
+        )
 
     def _book(self, card: ModelCard, usage: Usage) -> None:
         agent = self._agent

@@ -33,10 +33,9 @@ class Weight(Struct, frozen=True):
 def size_of(text: str) -> int:
     """The characters of a text, where those that take more tokens than letters do count for more: digits, and what has
     several bytes. So one ratio serves prose, code, logs and other scripts alike."""
-    size = len(text) + MORE_FOR_DIGITS * sum(map(text.count, "0123456789"))
-    if not text.isascii():
-        size += int(MORE_FOR_BYTES * (len(text.encode("utf-8", "surrogatepass")) - len(text)))
-    return size
+    data = text.encode("utf-8", "surrogatepass")
+    digits = len(data) - len(data.translate(None, b"0123456789"))
+    return len(text) + MORE_FOR_DIGITS * digits + int(MORE_FOR_BYTES * (len(data) - len(text)))
 
 
 def weigh_block(block: Block) -> Weight:
