@@ -240,6 +240,7 @@ async def test_finished_work_is_folded_to_its_answer_before_a_summary_is_needed(
     assert "once thing0" not in words[0]
     assert words[2] == "Answer 0."
     assert [w for w in words if w.startswith("Question")] == [f"Question {n}" for n in range(5)]
+    assert words[-2:] == ["", "Answer 4."]  # the work that led to the last answer stays
     assert_valid(stage.messages)
     assert as_recorded(stage) == tuple(stage.messages)
 

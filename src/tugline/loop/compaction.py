@@ -116,9 +116,8 @@ class Compaction:
             self._agent.gear.voice.say(Notice, level="warning", text=str(blocked))
             made = None
         except SessionError:
-            stopped = self._tries.stopped
             self._tries = shrinking.failed(self._tries, now.size, limit)
-            if self._tries.stopped and not stopped:
+            if self._tries.stopped:
                 self._agent.gear.voice.say(Notice, level="warning", text=STOPPED)
             made = None
         if made is not None:

@@ -73,13 +73,14 @@ def choose(now: Situation, limits: Limits, tries: Tries) -> Act:
     if now.force:
         return "summarise" if may_summarise else "snip" if tries.in_a_row < FAILURES else "nothing"
     step = stride(limit)
-    if limits.trim and now.size >= limit // 2 and now.trimmable >= step:
+    rested = now.size >= tries.again_at
+    if limits.trim and rested and now.size >= limit // 2 and now.trimmable >= step:
         return "trim"
-    if limits.fold and now.size >= limit * 4 // 5 and now.foldable >= step:
+    if limits.fold and rested and now.size >= limit * 4 // 5 and now.foldable >= step:
         return "fold"
     if now.size < limit:
         return "nothing"
-    if may_summarise and (now.size >= tries.again_at or (blocked and not tries.failures)):
+    if may_summarise and (rested or (blocked and not tries.failures)):
         return "summarise"
     return "snip" if blocked and tries.in_a_row < FAILURES else "nothing"
 
