@@ -12,7 +12,7 @@ from home import Home, unmarked
 
 import tugline
 from tugline.protocol.commands import Compact, Uncompact
-from tugline.protocol.errors import SessionError
+from tugline.protocol.errors import SessionError, UsageError
 from tugline.rules.compactions import compactions
 from tugline.testing import Match, ModelServer, call, fail, gate, reply
 
@@ -62,7 +62,7 @@ async def test_the_request_for_a_summary_reads_the_history_from_the_prompt_cache
 
     async def look(session: tugline.Session) -> None:
         events = session.events()
-        await session.compact()
+        await session.compact(" half a \ud83d sign ")
         usages.extend(event for event in await events.batch() if isinstance(event, tugline.UsageReported))
 
     bodies = await home.talk(read("a"), read("b"), reply("Read."), summarised(), then=look)
@@ -197,6 +197,12 @@ async def test_a_compaction_waits_for_the_turn_and_can_be_interrupted(home: Home
         (started,) = [event for event in said if isinstance(event, tugline.CompactionStarted)]
         (ended,) = [event for event in said if isinstance(event, tugline.CompactionFinished)]
         assert (started.words, ended.failure) == ("all of it", "It was interrupted.")
+
+
+async def test_words_that_are_none_are_refused(home: Home) -> None:
+    async with ModelServer([]) as server, home.session(server) as session:
+        with pytest.raises(UsageError, match="in words"):
+            await session.compact(3)  # type: ignore[arg-type]
 
 
 async def test_what_a_command_cannot_do_is_told_as_a_notice(home: Home) -> None:

@@ -7,33 +7,24 @@ from typing import Literal
 from msgspec import structs
 
 from tugline.loop.agent import Agent
-from tugline.loop.asking import Asking
+from tugline.loop.summarising import Summarising
 from tugline.ports import CompactionVerdict, Keepsake, Shrink
-from tugline.protocol.chunks import AttemptFailed
-from tugline.protocol.errors import Failure, ProviderError, SessionError
+from tugline.protocol.errors import ProviderError, SessionError
 from tugline.protocol.events import (
     CompactionFinished,
     CompactionStarted,
     Notice,
-    RetryWaiting,
     Trigger,
-    UsageReported,
 )
 from tugline.protocol.ids import MessageId
 from tugline.protocol.messages import Message
 from tugline.protocol.records import Compacted, Folded, Trimmed
-from tugline.protocol.specs import ModelCard, ModelRequest
-from tugline.protocol.usage import Usage
+from tugline.protocol.specs import ModelCard
 from tugline.rules import outline, shrinking, summary, tokens
 from tugline.rules.outline import OldResult, Outline
 from tugline.rules.shrinking import Limits, Situation, Tries
 from tugline.rules.summary import Rebuilt
 
-PURPOSE = "compaction"
-SHORTENINGS = 4
-"""How often a request for a summary that is too long itself is tried again with less."""
-SHARE_LEFT = 0.7
-"""What is kept of it each time."""
 SLACK = 100
 """Tokens that the words around what is taken along may have."""
 STOPPED = (
@@ -52,6 +43,7 @@ class Compaction:
         self.limits = limits
         self.keepsakes = list(keepsakes)
         self._agent = agent
+        self._summarising = Summarising(agent)
         self._rerunnable = frozenset(rerunnable)
         self._outline = Outline(self._rerunnable, limits.keep_results)
         self._epoch = -1
@@ -114,7 +106,7 @@ class Compaction:
         except _Blocked as blocked:
             self._tries = structs.replace(self._tries, again_at=now.size + shrinking.stride(limit))
             self._agent.gear.voice.say(Notice, level="warning", text=str(blocked))
-            made = None
+            return None
         except SessionError:
             self._tries = shrinking.failed(self._tries, now.size, limit)
             if self._tries.stopped:
@@ -194,7 +186,7 @@ class Compaction:
         made: Compacted | None = None
         try:
             asked = summary.instructions(words, verdict.instructions)
-            text = await self._ask(done, asked, card, shorten=trigger == "forced")
+            text = await self._summarising.ask(done, asked, card, self._room(card, forced=trigger == "forced"))
             made = await self._rebuild(text, trigger, words, card, done, fresh)
             return made
         except (ProviderError, SessionError) as error:
@@ -216,63 +208,12 @@ class Compaction:
             raise _Blocked(f"A hook forbids to compact the conversation: {verdict.block or 'it gave no reason'}")
         return verdict
 
-    async def _ask(self, done: Sequence[Message], asked: str, card: ModelCard, *, shorten: bool) -> str:
-        """The model's summary. The request is that of the next step with another end, so that all before it is found
-        in the prompt cache; one that is too long is tried again without its oldest rounds."""
-        transcript, limits = self._agent.gear.transcript, self.limits
-        room: int | None = None
-        if shorten or transcript.gauge.tokens() >= card.window - tokens.reserve(card):
-            room = transcript.room_within(shrinking.threshold(card, limits))
-        for tried in range(SHORTENINGS + 1):
-            kept, gone = (done, []) if room is None else summary.without_oldest(done, room)
-            try:
-                answer = await self._request(summary.left_out(self._agent.ids.message(), kept, len(gone)), asked, card)
-            except ProviderError as error:
-                if error.failure.kind != "prompt_too_long" or tried == SHORTENINGS:
-                    raise
-                size = summary.characters(kept)
-                room = int(min(size if room is None else min(room, size), size) * SHARE_LEFT)
-                if len(summary.without_oldest(done, room)[1]) == len(gone):
-                    raise
-                continue
-            if answer:
-                return answer
-            raise SessionError("the model gave no summary.")
-        raise AssertionError("unreachable")
-
-    async def _request(self, messages: Sequence[Message], asked: str, card: ModelCard) -> str:
-        agent = self._agent
-        limit = min(card.output_limit, agent.spec.thinking_tokens + tokens.reserve(card))
-        request = agent.request(card.name, step=agent.ids.new(PURPOSE), max_output_tokens=limit)
-        request = structs.replace(request, messages=messages, tail=asked, purpose=PURPOSE)
-        return await self._answer(request)
-
-    async def _answer(self, request: ModelRequest) -> str:
-        answer = await Asking(self._agent.provider, self._book, self._say_waiting).ask(request)
-        if answer.stop == "context_exceeded":
-            raise ProviderError(Failure("prompt_too_long", "The window is full."))
-        if answer.stop == "refusal":
-            raise SessionError("the model refused.")
-        text = summary.read_reply(answer.text)
-        return f"{text}\n[The summary was cut off here.]" if text and answer.stop == "max_tokens" else text
-
-    def _say_waiting(self, chunk: AttemptFailed) -> None:
-        self._agent.gear.voice.say(
-            RetryWaiting, failure=chunk.failure, attempt=chunk.attempt, limit=chunk.limit, delay=chunk.delay
-        )
-
-    def _book(self, card: ModelCard, usage: Usage) -> None:
-        agent = self._agent
-        spend = agent.ledger.enter(card, usage, PURPOSE)
-        agent.gear.voice.say(
-            UsageReported,
-            model=card.name,
-            purpose=PURPOSE,
-            usage=usage,
-            cost_usd=spend.cost_usd,
-            total_cost_usd=agent.ledger.total().cost_usd,
-            context_tokens=agent.gear.transcript.gauge.tokens(),
-        )
+    def _room(self, card: ModelCard, *, forced: bool) -> int | None:
+        """The characters that a request for a summary may have, where it is plainly too long otherwise."""
+        transcript = self._agent.gear.transcript
+        if forced or transcript.gauge.tokens() >= card.window - tokens.reserve(card):
+            return transcript.room_within(shrinking.threshold(card, self.limits))
+        return None
 
     async def _rebuild(
         self,
@@ -285,11 +226,10 @@ class Compaction:
     ) -> Compacted:
         transcript = self._agent.gear.transcript
         before, limit = transcript.gauge.tokens(), shrinking.threshold(card, self.limits)
-        unfinished = trigger == "forced" or summary.ends_in_results(done)
-        parts = await self._parts(limit, done, unfinished=unfinished)
+        parts = self._parts(done, limit, unfinished=trigger == "forced" or summary.ends_in_results(done))
         self._require_gain(before, summary.with_summary(text, parts, fresh))
-        parts = structs.replace(parts, where=self._keep("before-compaction", summary.transcribed(done)))
-        parts = structs.replace(parts, words=self._words(done, limit, parts.where))
+        where = self._keep("before-compaction", summary.transcribed(done))
+        parts = await self._told_anew(parts, done, limit, where)
         lean = summary.with_summary(text, parts, fresh)
         self._require_gain(before, lean)
         room = shrinking.most_after(before) - transcript.size_with(lean) - SLACK
@@ -317,16 +257,24 @@ class Compaction:
             tokens_after=transcript.size_with(messages),
         )
 
-    async def _parts(self, limit: int, gone: Sequence[Message], *, unfinished: bool) -> Rebuilt:
-        agent, ids = self._agent, self._agent.ids
-        instructions = await agent.briefing.anew(limit // 8) if agent.briefing is not None else ()
-        additions = await agent.compaction_hooks.additions() if agent.compaction_hooks is not None else ()
+    def _parts(self, gone: Sequence[Message], limit: int, *, unfinished: bool) -> Rebuilt:
+        """What is known without reading or asking anybody."""
+        ids = self._agent.ids
         return Rebuilt(
             ids=(ids.message(), ids.message(), ids.message()),
-            instructions=instructions,
             words=self._words(gone, limit, ""),
-            extras=tuple(additions),
             unfinished=unfinished,
+        )
+
+    async def _told_anew(self, parts: Rebuilt, gone: Sequence[Message], limit: int, where: str) -> Rebuilt:
+        """The same with instruction files as they are on the disk now, what hooks add, and the file to look up."""
+        agent = self._agent
+        return structs.replace(
+            parts,
+            instructions=await agent.briefing.anew(limit // 8) if agent.briefing is not None else (),
+            extras=await agent.compaction_hooks.additions() if agent.compaction_hooks is not None else (),
+            words=self._words(gone, limit, where),
+            where=where,
         )
 
     def _words(self, messages: Sequence[Message], limit: int, where: str) -> summary.Words:
@@ -354,12 +302,11 @@ class Compaction:
         kept, gone = summary.without_oldest(done, transcript.room_within(min(limit, before) // 2))
         if not gone:
             raise SessionError("There is nothing to cut: the conversation is a single round.")
-        head, _ = summary.rounds(done)
-        parts = await self._parts(limit, [*head, *gone], unfinished=False)
+        out = [*summary.rounds(done)[0], *gone]
+        parts = self._parts(out, limit, unfinished=False)
         try:
             self._require_gain(before, (*summary.snipped(kept, len(gone), parts), *fresh))
-            where = self._keep("before-cut", summary.transcribed([*head, *gone]))
-            parts = structs.replace(parts, where=where, words=self._words([*head, *gone], limit, where))
+            parts = await self._told_anew(parts, out, limit, self._keep("before-cut", summary.transcribed(out)))
             messages = (*summary.snipped(kept, len(gone), parts), *fresh)
             self._require_gain(before, messages)
         except SessionError as error:

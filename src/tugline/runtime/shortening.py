@@ -6,11 +6,11 @@ from msgspec import structs
 
 from tugline.loop.agent import Agent
 from tugline.loop.compaction import Compaction
-from tugline.protocol.errors import SessionError
+from tugline.protocol.errors import SessionError, UsageError
 from tugline.protocol.events import CompactionFinished
 from tugline.protocol.messages import Message
 from tugline.protocol.records import Compacted, Uncompacted, Unfolded
-from tugline.rules import shrinking, tokens
+from tugline.rules import shrinking, tokens, wording
 from tugline.rules.filling import Filling
 from tugline.rules.history import active_folds, fold, last_boundary
 from tugline.runtime.past import Past
@@ -33,7 +33,9 @@ class Shortening:
 
     async def compact(self, words: str = "") -> Compacted:
         """A summary by the model stands in place of the conversation. `words`: what it is to keep."""
-        return await self._take_effect(await self._compaction.compact(words))
+        if not isinstance(words, str):
+            raise UsageError(f"What a summary is to keep is said in words, not as {type(words).__name__}.")
+        return await self._take_effect(await self._compaction.compact(wording.sound(words).strip()))
 
     async def snip(self) -> Compacted:
         """The oldest rounds are out of the conversation."""
