@@ -57,6 +57,20 @@ async def test_a_compacted_session_goes_on_with_the_same_bytes_in_another_proces
     assert "the names" in words(first[3])[-1]
 
 
+async def test_what_was_learned_about_tokens_goes_through_a_boundary(home: Home) -> None:
+    learned: list[float] = []
+
+    async def look(session: tugline.Session) -> None:
+        learned.append(session.inside.agent.gear.transcript.gauge.ratio)
+
+    await home.talk(
+        read("a"), read("b"), reply("Read."), summarised(), say=["Read", "/compact"], then=look
+    )  # fmt: skip
+    await home.talk(say=[], then=look, continue_session=True)
+    assert learned[0] != 4.0
+    assert learned[1] == pytest.approx(learned[0], abs=0.001)
+
+
 async def test_the_request_for_a_summary_reads_the_history_from_the_prompt_cache(home: Home) -> None:
     usages: list[tugline.UsageReported] = []
 
@@ -280,7 +294,7 @@ async def test_the_text_format_tells_of_it_on_stderr_in_a_line(desk: Desk) -> No
         assert ended.out == "All read.\n"
         assert "tugline: the conversation was compacted (" in ended.err
         back = await desk.run("-c", "-p", "/uncompact", env={"ANTHROPIC_BASE_URL": server.url})
-        assert (back.code, "is back" in back.out) == (0, True)
+        assert (back.code, "is back" in back.out, back.err) == (0, True, "")
 
 
 async def test_a_variable_switches_it_off(desk: Desk) -> None:

@@ -88,6 +88,7 @@ class Agent:
             models=dict(self.ledger.models),
             compactions=transcript.compactions,
             queued=tuple(transcript.queued.values()),
+            ratio=round(transcript.gauge.ratio, 3),
         )
 
     async def shrink(self, shrink: Shrink) -> None:

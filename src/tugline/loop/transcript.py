@@ -207,7 +207,7 @@ class Transcript:
         self.epoch += 1
         self.change = "rewound"
         self.messages = []
-        self.gauge = tokens.add(Gauge(ratio=self.gauge.ratio), self._fixed)
+        self.gauge = tokens.add(Gauge(ratio=history.standing.ratio or self.gauge.ratio), self._fixed)
         self.head = history.head
         self.title = history.standing.title
         self.compactions = history.standing.compactions

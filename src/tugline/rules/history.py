@@ -222,7 +222,12 @@ def _standing(records: Sequence[AnyRecord], chain: _Chain, opened: Opened | None
             case _:
                 pass
     return structs.replace(
-        from_state(state), title=title, models=models, compactions=compactions, queued=tuple(queued.values())
+        from_state(state),
+        title=title,
+        models=models,
+        compactions=compactions,
+        queued=tuple(queued.values()),
+        ratio=standing.ratio,
     )
 
 

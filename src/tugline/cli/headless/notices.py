@@ -21,7 +21,6 @@ _WAYS = {
     "snip": "the oldest part of the conversation was cut",
     "trim": "old results gave way to a line each",
     "fold": "finished work was folded to its outcome",
-    "undo": "the history before is back",
 }
 
 
@@ -62,6 +61,8 @@ class Notices:
             self._folded.append(event)
             return ""
         said = self._tell_folded()
+        if event.trigger == "manual":
+            return said  # the command that asked for it says what came of it
         sizes = f"{event.tokens_before:,} -> {event.tokens_after:,} tokens"
         if event.failure:
             return said + _line(f"warning: the conversation was not compacted: {event.failure}")
