@@ -14,6 +14,7 @@ from tugline.protocol.commands import Command, Interrupt, PromptContent, SetMode
 from tugline.protocol.errors import SessionError
 from tugline.protocol.events import Event, SessionStarted, TurnFinished
 from tugline.protocol.ids import MessageId, SessionId
+from tugline.protocol.records import Compacted
 from tugline.protocol.specs import Mode
 from tugline.rules.costs import Costs
 from tugline.rules.exports import ExportFormat
@@ -131,6 +132,19 @@ class Session:
     async def clear(self) -> None:
         """Begin the conversation anew; the file keeps what was."""
         await self.inside.clear()
+
+    async def compact(self, words: str = "") -> Compacted:
+        """Put a summary by the model in place of the conversation so far; `words` say what it is to keep. Raises
+        `SessionError` where nothing comes of it, and the conversation is as it was."""
+        return await self.inside.compact(words)
+
+    async def snip(self) -> Compacted:
+        """Cut the oldest rounds of the conversation, without a summary."""
+        return await self.inside.snip()
+
+    async def uncompact(self) -> str:
+        """Bring back the history before the last summary or cut; returns what was done, in a line."""
+        return await self.inside.uncompact()
 
     def context(self) -> Filling:
         """What fills the context now."""

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 from msgspec import Struct
 
 from tugline.protocol.chunks import Chunk
+from tugline.protocol.commands import PromptContent
 from tugline.protocol.ids import AgentId, CallId, MessageId
 from tugline.protocol.messages import Message
 from tugline.protocol.permissions import Inquiry, InquiryAnswer
@@ -287,6 +288,10 @@ class Briefing(Protocol):
         """Before a prompt is recorded: what is due joins the conversation."""
         ...
 
+    async def anew(self, room: int | None = None) -> PromptContent:
+        """What is told at the start, from the disk, in at most so many tokens: for a conversation that is compacted."""
+        ...
+
     def recall(self) -> None:
         """Before a request: know what of it the conversation still tells, which may be another one by now."""
         ...
@@ -304,6 +309,35 @@ class Compactor(Protocol):
     ) -> Shrink | None:
         """What is to be done next so that the history fits; asked again with what came of it, until `None`.
 
-        `force`: the provider has said that it is too long. What is returned takes effect, and is recorded; the turn
-        adds where the agent stood."""
+        `force`: the provider has said that it is too long. What is returned takes effect at once, and is recorded; the
+        agent adds where it stood."""
+        ...
+
+
+class CompactionVerdict(Struct, frozen=True, omit_defaults=True):
+    """What hooks say before a compaction: further instructions for the summary, or why there is to be none."""
+
+    instructions: tuple[str, ...] = ()
+    block: str | None = None
+
+
+class CompactionHooks(Protocol):
+    """Runs around a compaction. `trigger` is `manual` or `auto`, `words` what the person asked to be kept."""
+
+    async def before_compaction(self, trigger: str, words: str) -> CompactionVerdict: ...
+
+    async def additions(self) -> tuple[str, ...]:
+        """What is to be told at the beginning of the conversation that is left (`SessionStart` with `compact`)."""
+        ...
+
+    async def after_compaction(self, trigger: str, summary: str) -> None:
+        """It has taken effect."""
+        ...
+
+
+class Keepsake(Protocol):
+    """Something that a conversation takes along through a compaction: files, todos, skills, a plan, running tasks."""
+
+    async def recall(self, room: int, card: ModelCard) -> str:
+        """As it stands now, in at most so many tokens; empty: there is nothing."""
         ...

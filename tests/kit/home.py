@@ -1,4 +1,4 @@
-"""A project, its sessions on the disk, and a scripted model over HTTP for each process's share of a conversation."""
+"""A project with sessions of its own, several of which may talk in it one after the other."""
 
 import os
 from collections.abc import Awaitable, Callable, Sequence
@@ -44,3 +44,10 @@ class Home:
 
     def transcripts(self) -> list[Path]:
         return sorted((self.work.parent / "state").rglob("sessions/*/*.jsonl"))
+
+
+def unmarked(value: Any) -> Any:
+    """A request without its cache markers, which move forward."""
+    if isinstance(value, dict):
+        return {key: unmarked(item) for key, item in value.items() if key != "cache_control"}
+    return [unmarked(item) for item in value] if isinstance(value, list) else value

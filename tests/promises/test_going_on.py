@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from home import Home
+from home import Home, unmarked
 
 import tugline
 from tugline.protocol.commands import Steer
@@ -19,13 +19,6 @@ from tugline.testing import ModelServer, call, gate, reply
 @pytest.fixture
 def home(tmp_path: Path) -> Home:
     return Home(tmp_path)
-
-
-def unmarked(value: Any) -> Any:
-    """A request without its cache markers, which move forward."""
-    if isinstance(value, dict):
-        return {key: unmarked(item) for key, item in value.items() if key != "cache_control"}
-    return [unmarked(item) for item in value] if isinstance(value, list) else value
 
 
 async def test_a_resumed_session_sends_the_same_bytes_and_then_what_is_new(home: Home) -> None:

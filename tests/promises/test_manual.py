@@ -31,6 +31,7 @@ from tugline.tools.builtin.tool_search import ToolSearch
 from tugline.tools.define import RESULT_LIMIT
 
 LIBRARY = manual.page("how-to/use-the-library.md")
+LONG = manual.page("how-to/long-sessions.md")
 EVENTS = manual.page("reference/events.md")
 TRANSCRIPT = manual.page("reference/transcript.md")
 TOOLS = manual.page("reference/tools.md")
@@ -117,6 +118,16 @@ SCRIPTS: dict[str, tuple[str, Script | list[Step], str]] = {
     "sessions": (LIBRARY, [reply("It adds up.")], "person What is in the cart, and its total?\n1 It adds up.\n"),
     "errors": (LIBRARY, [], "/no/such/folder is not a folder.\n"),
     "provider": (LIBRARY, [], "Who is a good bird?\n"),
+    "long sessions": (
+        LONG,
+        [
+            reply(call("Read", file_path="cart.py")),
+            reply("It subtracts. " * 2_000),
+            reply("<summary>cart.py has total(a, b), which subtracts.</summary>"),
+            reply("total", expect=Match(last="which subtracts")),
+        ],
+        "summary smaller\ntotal\n",
+    ),
     "events": (
         EVENTS,
         [reply("I look. ", call("Read", file_path="cart.py")), reply("It subtracts.")],
@@ -136,7 +147,7 @@ def sources(text: str) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize(
-    ("name", "source"), [pair for page in (LIBRARY, EVENTS, INSTRUCTIONS, TRANSCRIPT) for pair in sources(page)]
+    ("name", "source"), [pair for page in (LIBRARY, LONG, EVENTS, INSTRUCTIONS, TRANSCRIPT) for pair in sources(page)]
 )
 async def test_an_example_runs_as_it_stands(name: str, source: str, tmp_path: Path) -> None:
     _, script, expected = SCRIPTS[name]

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from command import Desk, Ended, assert_clean
 
-from tugline.testing import ModelServer, call, reply
+from tugline.testing import Match, ModelServer, call, reply
 
 FAULTY = str(Path(__file__).parent.parent / "kit" / "faulty_disk.py")
 STREAM = ["-p", "--output-format", "stream-json", "--verbose", "--allowed-tools", "Bash,Write"]
@@ -170,3 +170,62 @@ def kill(process: asyncio.subprocess.Process) -> None:
     """As the kernel does it, without a word; it may be over already."""
     with suppress(ProcessLookupError):
         process.kill()
+
+
+# -- while the conversation is compacted
+
+AROUND = range(9, 15)
+"""The writes from the results before a compaction to the reply behind it."""
+SMALL = ["--settings", '{"compaction": {"threshold": 6000, "trim": false}}']
+COMPACTED = [
+    reply("I look.", call("Read", file_path="big.txt")),
+    reply("<summary>The big file was read; it has nothing but words that fill it.</summary>",
+          when=Match(last="has become too long"), repeat=None),
+    reply("All done."),
+]  # fmt: skip
+
+
+async def check_compaction(folder: Path, what: str, number: int) -> tuple[Ended, bool]:
+    """Ended or failed at that write, and gone on with: nothing that was recorded is lost, and the model is sent either
+    the whole history or the summary."""
+    desk = desk_at(folder)
+    (desk.cwd / "big.txt").write_text("words that fill a file\n" * 800)
+    async with ModelServer(COMPACTED, lenient=True) as server:
+        process = await desk.start(
+            what, str(number), *STREAM, *SMALL, "Do it", program=[sys.executable, "-P", FAULTY],
+            env={"ANTHROPIC_BASE_URL": server.url},
+        )  # fmt: skip
+        first = await desk.end(process)
+        assert server.problems == []
+    second, messages = await gone_on_with(desk)
+    if second.code != 0:
+        assert first.out == ""
+        return first, False
+    sent = json.dumps(messages)
+    assert "Go on" in sent
+    assert ("Do it" in sent) or not first.out
+    compacted = "nothing but words that fill it" in sent
+    assert compacted != ("I look." in sent and "I look." in first.out) or "I look." not in first.out
+    (records,) = desk.transcripts()
+    kept = json.dumps(records)
+    assert ("I look." in kept) or "I look." not in first.out
+    assert compacted == any(record["kind"] == "compacted" for record in records)
+    return first, compacted
+
+
+@pytest.mark.parametrize("what", ["half", "after"])
+async def test_a_process_killed_at_any_write_of_a_compaction_is_gone_on_with(what: str, tmp_path: Path) -> None:
+    outcomes = []
+    for number in AROUND:
+        first, compacted = await check_compaction(tmp_path / str(number), what, number)
+        assert first.code == -signal.SIGKILL
+        outcomes.append(compacted)
+    assert (outcomes[0], outcomes[-1]) == (False, True)  # the compaction's own writes are among those that were tried
+    assert outcomes == sorted(outcomes)
+
+
+async def test_a_compaction_on_a_full_disk_is_told_and_loses_nothing(tmp_path: Path) -> None:
+    for number in AROUND:
+        first, _ = await check_compaction(tmp_path / str(number), "ENOSPC", number)
+        if first.code != 0:
+            assert "cannot be recorded" in first.err

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 
 from tugline.app.briefing import make_instructions, make_scheme, touching
+from tugline.app.compaction import make_compaction
 from tugline.app.core import Core, make_core, make_shelf, open_provider
 from tugline.app.equipment import make_standing, make_tools, make_workspace
 from tugline.app.keeping import allow_reading, make_copies, make_notes
@@ -32,6 +33,7 @@ from tugline.runtime.past import Past
 from tugline.runtime.questions import Questions
 from tugline.runtime.resuming import plain_content, resumed_state
 from tugline.runtime.session import Session
+from tugline.runtime.shortening import Shortening
 from tugline.runtime.standing import Standing
 from tugline.runtime.titles import Titles
 from tugline.stores.spill import FileSpill
@@ -87,11 +89,14 @@ async def _compose(options: Options, stack: AsyncExitStack) -> Session:
         briefing=None if instructions is None else FileBriefing(gear, core.ids, instructions),
         resolve=lambda name, tokens: resolve_model(core.catalog, name, standing.mode, tokens),
     )
+    compaction = make_compaction(agent, core.config.settings, Read(), standing)
+    agent.compactor = compaction
     if core.history is not None:
         core.ledger.restore(core.history.standing.models)
         gear.transcript.restore(core.history)
         # what was kept for a session that this one is a copy of is still named in it
         allow_reading(standing, [os.path.join(os.path.dirname(core.kept), origin) for origin in core.history.origins])
+    past = Past(gear, core.opening.log, core.config.cwd)
     return Session(
         agent,
         core.bus,
@@ -100,10 +105,11 @@ async def _compose(options: Options, stack: AsyncExitStack) -> Session:
         set_mode=standing.set_mode,
         notices=(*core.opening.notices, *_elsewhere(core), *_notices(core.config, standing)),
         mentions=Mentions(gear, touched(Read()), standing),
-        past=Past(gear, core.opening.log, core.config.cwd),
+        past=past,
         copies=make_copies(core, gear, spill, workspace, standing),
         notes=make_notes(core, gear, standing, scheme),
         titles=Titles(gear, errands) if options.titles and core.config.settings.sessions.titles else None,
+        shortening=Shortening(agent, compaction, past),
         title=options.title or "",
         resources=stack.pop_all(),
     )

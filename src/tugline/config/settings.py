@@ -136,6 +136,29 @@ class Sessions(Struct, frozen=True, rename="camel", omit_defaults=True):
     ] = True
 
 
+class Compaction(Struct, frozen=True, rename="camel", omit_defaults=True):
+    """How a long conversation is kept within the window."""
+
+    auto: Annotated[
+        bool, Meta(description="Shorten the conversation by itself; without it only /compact and /snip do")
+    ] = True
+    threshold: Annotated[
+        Annotated[int, Meta(ge=1000)] | None,
+        Meta(description="Tokens from which it is summarised; default, and the most: what the window allows"),
+    ] = None
+    buffer: Annotated[int, Meta(ge=0, description="Tokens kept free below the size at which requests are refused")] = (
+        10_000
+    )
+    trim: Annotated[bool, Meta(description="Old results of calls that can be made again give way to a line")] = True
+    fold: Annotated[bool, Meta(description="Finished work is folded to its outcome before a summary is needed")] = True
+    keep_results: Annotated[int, Meta(ge=0, description="Of such results so many, the last ones, stay as they are")] = 6
+    words_tokens: Annotated[
+        int, Meta(ge=0, description="Tokens of your own words that a summary keeps word for word; the newest first")
+    ] = 20_000
+    files: Annotated[int, Meta(ge=0, le=100, description="Files read last that are shown again after a summary")] = 5
+    files_tokens: Annotated[int, Meta(ge=0, description="Tokens of all of these together")] = 25_000
+
+
 class PriceSetting(Struct, frozen=True, rename="camel", omit_defaults=True):
     """US dollars per million tokens; the cache's as multiples of the input price."""
 
@@ -178,6 +201,7 @@ class Settings(Struct, frozen=True, rename="camel", omit_defaults=True):
     web_fetch: WebFetch = WebFetch()
     context: Context = Context()
     sessions: Sessions = Sessions()
+    compaction: Compaction = Compaction()
     env: Annotated[dict[str, str], Meta(description="Variables for shell commands and servers")] = {}
     theme: Annotated[str, Meta(description="Colours of the terminal app")] = "auto"
     trusted_folders: Annotated[

@@ -62,4 +62,18 @@ class Clear(Struct, frozen=True, tag_field="type", tag="clear"):
     """Begin the conversation anew, once no turn runs."""
 
 
-Command = Prompt | Steer | Interrupt | Reply | SetMode | SetModel | Rename | Rewind | Clear
+class Compact(Struct, frozen=True, tag_field="type", tag="compact", omit_defaults=True):
+    """Put a summary in place of the conversation, once no turn runs; `words` say what it is to keep."""
+
+    words: str = ""
+
+
+class Snip(Struct, frozen=True, tag_field="type", tag="snip"):
+    """Cut the oldest part of the conversation, without a summary, once no turn runs."""
+
+
+class Uncompact(Struct, frozen=True, tag_field="type", tag="uncompact"):
+    """Bring back the history before the last summary or cut, once no turn runs."""
+
+
+Command = Prompt | Steer | Interrupt | Reply | SetMode | SetModel | Rename | Rewind | Clear | Compact | Snip | Uncompact

@@ -34,6 +34,9 @@ EndReason = Literal[
     "failed",
 ]
 
+Trigger = Literal["auto", "manual", "forced"]
+"""Why a history is compacted: it had grown, a person asked for it, or the provider found it too long."""
+
 
 class Origin(Struct, frozen=True, omit_defaults=True):
     """Where an event comes from. `depth` is 0 for the main agent; `parent_call` is the call that started the agent."""
@@ -271,6 +274,28 @@ class ConversationRewound(Event, frozen=True, tag="conversation_rewound"):
     text: str
 
 
+class CompactionStarted(Event, frozen=True, tag="compaction_started"):
+    """A summary of the history is being made, which takes a request; `CompactionFinished` follows in any case.
+    `words`: what the person asked to be kept."""
+
+    trigger: Trigger
+    context_tokens: int
+    words: str = ""
+
+
+class CompactionFinished(Event, frozen=True, tag="compaction_finished"):
+    """The model sees less of the history, or (`undo`) more again. `how` says by which way, `tokens_before` and
+    `tokens_after` how large the context was and is, `boundary` is the id of a summary or cut. `failure`: why nothing
+    came of it, and all is as before."""
+
+    trigger: Trigger
+    how: Literal["summary", "snip", "trim", "fold", "undo"]
+    tokens_before: int
+    tokens_after: int
+    boundary: MessageId = MessageId("")
+    failure: str = ""
+
+
 class UsageReported(Event, frozen=True, tag="usage_reported"):
     """What a request cost, and the session's sum so far. `cache_miss`: which section had changed, where the prompt
     cache was missed."""
@@ -357,6 +382,8 @@ AnyEvent = (
     | SessionBranched
     | CommandAnswered
     | ConversationRewound
+    | CompactionStarted
+    | CompactionFinished
     | UsageReported
     | LimitReached
     | Notice

@@ -159,6 +159,8 @@ class Standing(Struct, frozen=True, omit_defaults=True):
     models: dict[str, Spend] = {}
     compactions: int = 0
     queued: tuple[User, ...] = ()
+    ratio: float = 0.0
+    """Characters per token, as learned so far; 0: not yet."""
 
 
 class Compacted(Record, frozen=True, tag="compacted"):

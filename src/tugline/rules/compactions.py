@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from tugline.protocol.blocks import Text
 from tugline.protocol.ids import MessageId
-from tugline.protocol.messages import Message, User
+from tugline.protocol.messages import Assistant, Message
 from tugline.protocol.records import AnyRecord, Compacted, Uncompacted
 
 
@@ -49,7 +49,9 @@ def summary_text(messages: Sequence[Message]) -> str:
     """The summary among the messages of a boundary. What the engine says of it stands in parts of its own before it."""
     found: list[str] = []
     for message in messages:
-        if isinstance(message, User) and message.source == "summary":
+        if isinstance(message, Assistant):
+            break  # what a cut has left is no summary, though it may hold folds
+        if message.source == "summary":
             texts = [block.text for block in message.content if isinstance(block, Text)]
             found.extend(texts[-1:])
     return "\n\n".join(found)

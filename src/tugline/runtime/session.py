@@ -18,6 +18,7 @@ from tugline.protocol.blocks import Document, Image, Text
 from tugline.protocol.commands import (
     Clear,
     Command,
+    Compact,
     Interrupt,
     Prompt,
     PromptContent,
@@ -26,7 +27,9 @@ from tugline.protocol.commands import (
     Rewind,
     SetMode,
     SetModel,
+    Snip,
     Steer,
+    Uncompact,
 )
 from tugline.protocol.errors import SessionError, TuglineError, UsageError
 from tugline.protocol.events import (
@@ -42,7 +45,7 @@ from tugline.protocol.events import (
 )
 from tugline.protocol.ids import MessageId, SessionId
 from tugline.protocol.messages import User
-from tugline.protocol.records import Titled
+from tugline.protocol.records import Compacted, Titled
 from tugline.protocol.specs import Mode
 from tugline.protocol.usage import Spend
 from tugline.rules import wording
@@ -59,6 +62,7 @@ from tugline.runtime.notes import Notes
 from tugline.runtime.past import Past
 from tugline.runtime.questions import Questions
 from tugline.runtime.session_commands import session_commands
+from tugline.runtime.shortening import Shortening
 from tugline.runtime.slash import SlashCommand, SlashCommands
 from tugline.runtime.titles import Titles
 
@@ -80,6 +84,7 @@ class Session:
         copies: Copies,
         notes: Notes,
         titles: Titles | None = None,
+        shortening: Shortening,
         title: str = "",
         resources: AsyncExitStack,
     ) -> None:
@@ -95,6 +100,7 @@ class Session:
         self.copies = copies
         self.notes = notes
         self._titles = titles
+        self.shortening = shortening
         self._title = title
         self.commands = SlashCommands(session_commands(self))
         """What prompts that begin with `/` call."""
@@ -174,9 +180,21 @@ class Session:
         """Begin the conversation anew."""
         await self.between(self.past.clear)
 
+    async def compact(self, words: str = "") -> Compacted:
+        """Put a summary in place of the conversation so far; `words` say what it is to keep."""
+        return await self.between(lambda: self.shortening.compact(words))
+
+    async def snip(self) -> Compacted:
+        """Cut the oldest rounds of the conversation, without a summary."""
+        return await self.between(self.shortening.snip)
+
+    async def uncompact(self) -> str:
+        """Bring back the history before the last summary or cut; returns what was done, in a line."""
+        return await self.between(self.shortening.uncompact)
+
     def context(self) -> Filling:
         """What fills the context now."""
-        return self.agent.filling()
+        return self.shortening.filling()
 
     async def costs(self) -> Costs:
         """What the session has cost so far, by model and purpose, with hits and misses of the prompt cache."""
@@ -231,10 +249,8 @@ class Session:
                 self.agent.gear.voice.say(ModeChanged, mode=mode)
             case Rename(title):
                 self.rename(title)
-            case Rewind(prompt):
-                self._take_up(Interlude(lambda: self.past.rewind(prompt)))
-            case Clear():
-                self._take_up(Interlude(self.past.clear))
+            case Rewind() | Clear() | Compact() | Snip() | Uncompact():
+                self._take_up(self._told(self._work_of(command)))
             case SetModel(model):
                 before, self.agent.model = self.agent.model, model
                 self.agent.gear.voice.say(ModelChanged, before=before, after=model, reason="chosen")
@@ -309,6 +325,30 @@ class Session:
     def _take_up(self, next_one: User | Interlude[Any]) -> None:
         self._waiting.append(next_one)
         self._wake.set()
+
+    def _work_of(self, command: Rewind | Clear | Compact | Snip | Uncompact) -> Callable[[], Awaitable[object]]:
+        match command:
+            case Rewind(prompt):
+                return lambda: self.past.rewind(prompt)
+            case Clear():
+                return self.past.clear
+            case Compact(words):
+                return lambda: self.shortening.compact(words)
+            case Snip():
+                return self.shortening.snip
+            case Uncompact():
+                return self.shortening.uncompact
+
+    def _told(self, work: Callable[[], Awaitable[object]]) -> Interlude[None]:
+        """Work that nobody waits for: why nothing came of it is a notice."""
+
+        async def run() -> None:
+            try:
+                await work()
+            except TuglineError as error:
+                self.agent.gear.voice.say(Notice, level="warning", text=str(error))
+
+        return Interlude(run)
 
     async def _serve(self) -> None:
         while True:

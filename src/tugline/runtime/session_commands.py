@@ -3,6 +3,7 @@
 from typing import Protocol
 
 from tugline.protocol.errors import UsageError
+from tugline.protocol.records import Compacted
 from tugline.rules import costs, filling
 from tugline.rules.exports import FORMATS
 from tugline.rules.filling import Filling
@@ -10,6 +11,7 @@ from tugline.rules.history import Spoken
 from tugline.runtime.copies import Copies
 from tugline.runtime.notes import Notes
 from tugline.runtime.past import Past
+from tugline.runtime.shortening import Shortening
 from tugline.runtime.slash import NOTE, SlashCommand, SlashCommands
 
 _EXPORT = f"[{'|'.join(FORMATS)}] [FILE]"
@@ -24,6 +26,7 @@ class Host(Protocol):
     past: Past
     copies: Copies
     notes: Notes
+    shortening: Shortening
 
     def context(self) -> Filling:
         """What fills its context."""
@@ -40,6 +43,16 @@ def session_commands(session: Host) -> list[SlashCommand]:
         SlashCommand("help", "list the commands", lambda words: _help(session)),
         SlashCommand("clear", "begin the conversation anew; the file keeps what was", lambda words: _clear(session)),
         SlashCommand("rename", "give the session a name", lambda words: _rename(session, words), "NAME"),
+        SlashCommand(
+            "compact",
+            "put a summary in place of the conversation",
+            lambda words: _compact(session, words),
+            "[WHAT TO KEEP]",
+        ),
+        SlashCommand(
+            "snip", "cut the oldest part of the conversation, without a summary", lambda words: _snip(session)
+        ),
+        SlashCommand("uncompact", "bring back what the last compaction took away", lambda words: _uncompact(session)),
         SlashCommand("context", "what fills the context", lambda words: _context(session)),
         SlashCommand("cost", "what the session has cost, and its prompt cache", lambda words: _cost(session)),
         SlashCommand("export", "write the conversation as a document", lambda words: _export(session, words), _EXPORT),
@@ -68,6 +81,24 @@ async def _rename(session: Host, words: str) -> str:
 
 async def _context(session: Host) -> str:
     return filling.rendered(session.context())
+
+
+async def _compact(session: Host, words: str) -> str:
+    made = await session.shortening.compact(words)
+    return f"The conversation is compacted: {_sizes(made)}. /uncompact brings it back."
+
+
+async def _snip(session: Host) -> str:
+    made = await session.shortening.snip()
+    return f"The oldest part of the conversation is cut: {_sizes(made)}. /uncompact brings it back."
+
+
+async def _uncompact(session: Host) -> str:
+    return await session.shortening.uncompact()
+
+
+def _sizes(made: Compacted) -> str:
+    return f"about {made.tokens_before:,} tokens before, {made.tokens_after:,} now"
 
 
 async def _cost(session: Host) -> str:
