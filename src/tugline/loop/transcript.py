@@ -13,7 +13,6 @@ from tugline.protocol.messages import Assistant, Message, User
 from tugline.protocol.records import (
     AnyRecord,
     Compacted,
-    FileChange,
     FilesChanged,
     Finished,
     Folded,
@@ -140,9 +139,9 @@ class Transcript:
         if lasting:
             self._write(StateChanged(changes=lasting, node=self.head))
 
-    def files_changed(self, files: Sequence[FileChange], calls: Sequence[CallId]) -> None:
+    def files_changed(self, record: FilesChanged) -> None:
         """Calls, or something else, changed files."""
-        self._write(FilesChanged(files=tuple(files), calls=tuple(calls), node=self.head))
+        self._write(structs.replace(record, node=self.head))
 
     # -- turns
 

@@ -99,28 +99,41 @@ class StateChanged(Record, frozen=True, tag="state_changed"):
     node: MessageId | None = None
 
 
-class FileChange(Struct, frozen=True, omit_defaults=True):
-    """A file before and after. The digests name contents in the store of checkpoints; `None`: there was no file.
+class FileState(Struct, frozen=True, omit_defaults=True):
+    """A file as it was. `digest` names its content in the store of checkpoints, as git names it; empty: too large to be
+    looked at. The content of a `link` is where it leads."""
 
-    `kept` is false where the content before was too large, or no plain file, and is not in the store.
+    digest: str
+    mode: int = 0o644
+    link: bool = False
+
+
+class FileChange(Struct, frozen=True, omit_defaults=True):
+    """A file before and after; `None`: there was no file.
+
+    `path` counts from the record's `root`, or is absolute. A path that is no UTF-8 text is in `raw` as it is. `kept` is
+    false where the content before is not in the store: it was too large, or already gone.
     """
 
     path: str
-    before: str | None = None
-    after: str | None = None
-    mode: int = 0o644
-    link: bool = False
+    before: FileState | None = None
+    after: FileState | None = None
     kept: bool = True
+    raw: bytes = b""
 
 
 class FilesChanged(Record, frozen=True, tag="files_changed"):
-    """Calls changed files, when `node` was the head. Several calls where they ran at the same time.
+    """Calls are about to change files, or have changed them, when `node` was the head. Several calls where they ran at
+    the same time.
 
-    `calls` is empty where something else than the agent changed them between two looks."""
+    `calls` is empty where something else than the agent changed them between two looks, or where they were put back
+    (`by`). `root` is the project's folder."""
 
     files: tuple[FileChange, ...]
     calls: tuple[CallId, ...] = ()
     node: MessageId | None = None
+    root: str = ""
+    by: Literal["", "rewind"] = ""
 
 
 class Paid(Record, frozen=True, tag="paid"):
