@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 
 from tugline.app.briefing import make_instructions, touching
+from tugline.app.checkpoints import checkpointed, make_checkpoints
 from tugline.app.core import Core, make_core, open_provider
 from tugline.app.equipment import make_standing, make_tools, make_workspace
 from tugline.app.models import resolve_model
@@ -26,6 +27,7 @@ from tugline.rules.permission import denied_tools
 from tugline.rules.prompt import system_prompt, whats_new
 from tugline.runtime.briefing import FileBriefing
 from tugline.runtime.errands import Errands
+from tugline.runtime.file_past import FilePast
 from tugline.runtime.mentions import Mentions
 from tugline.runtime.past import Past
 from tugline.runtime.questions import Questions
@@ -68,8 +70,13 @@ async def _compose(options: Options, stack: AsyncExitStack) -> Session:
     tools = without(tools, denied_tools(standing.policy, tools.names))
     instructions = make_instructions(core, options, standing, provider.card(core.catalog.resolve(core.model)))
     touched = touching(instructions)
-    tools = Toolset(touched(tool) for tool in tools)
-    gear = _gear(core, tools, Gate(standing, questions, core.voice), workspace)
+    transcript = Transcript(core.opening.log, core.clock)
+    checkpoints = make_checkpoints(core, transcript, workspace.roots)
+    kept = checkpointed(checkpoints)
+    if checkpoints is not None:
+        stack.push_async_callback(checkpoints.aclose)
+    tools = Toolset(kept(touched(tool)) for tool in tools)
+    gear = _gear(core, tools, Gate(standing, questions, core.voice), workspace, transcript)
     core.ledger.note = gear.transcript.paid
     around = _enter(core, gear, await look_around(workspace, core.config.cwd))
     agent = Agent(
@@ -94,7 +101,9 @@ async def _compose(options: Options, stack: AsyncExitStack) -> Session:
         set_mode=standing.set_mode,
         notices=(*core.opening.notices, *_notices(core.config, standing)),
         mentions=Mentions(gear, touched(Read()), standing),
-        past=Past(gear, core.opening.log, core.config.cwd),
+        past=Past(
+            gear, core.opening.log, core.config.cwd, None if checkpoints is None else FilePast(gear, checkpoints)
+        ),
         title=options.title or "",
         resources=stack.pop_all(),
     )
@@ -123,7 +132,7 @@ def _enter(core: Core, gear: Gear, now: Surroundings) -> Surroundings:
     return kept or now
 
 
-def _gear(core: Core, tools: Toolset, gate: Gate, workspace: LocalWorkspace) -> Gear:
+def _gear(core: Core, tools: Toolset, gate: Gate, workspace: LocalWorkspace, transcript: Transcript) -> Gear:
     settings = core.config.settings
     state = AgentState(core.config.cwd)
     if core.history is not None:
@@ -132,7 +141,7 @@ def _gear(core: Core, tools: Toolset, gate: Gate, workspace: LocalWorkspace) -> 
         tools=tools,
         gate=gate,
         workspace=workspace,
-        transcript=Transcript(core.opening.log, core.clock),
+        transcript=transcript,
         spill=FileSpill(core.kept),
         voice=core.voice,
         clock=core.clock,

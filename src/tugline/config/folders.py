@@ -25,6 +25,11 @@ class Folders(Struct, frozen=True):
         """Where transcripts are kept."""
         return os.path.join(self.data, "sessions")
 
+    @property
+    def checkpoints(self) -> str:
+        """Where former contents of files are kept."""
+        return os.path.join(self.data, "checkpoints")
+
 
 def find_folders(environ: Mapping[str, str], home: str) -> Folders:
     """Our folders, as the environment says. Relative XDG values do not count, as their standard demands."""

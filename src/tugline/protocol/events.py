@@ -18,7 +18,7 @@ from tugline.protocol.ids import AgentId, CallId, MessageId, QuestionId, ReplyId
 from tugline.protocol.instructions import LoadedFile
 from tugline.protocol.messages import Assistant, User
 from tugline.protocol.permissions import PermissionQuestion, UserQuestion
-from tugline.protocol.specs import Display, Footprint, Mode, Progress, Purpose
+from tugline.protocol.specs import Display, FileStep, Footprint, Mode, Progress, Purpose
 from tugline.protocol.usage import Spend, Usage
 
 EndReason = Literal[
@@ -263,6 +263,14 @@ class ConversationRewound(Event, frozen=True, tag="conversation_rewound"):
     text: str
 
 
+class FilesRewound(Event, frozen=True, tag="files_rewound"):
+    """Files were put back to what they were before the person's words `prompt`; `None`: that was taken back. `files`
+    says of each what was done, or why not."""
+
+    prompt: MessageId | None
+    files: tuple[FileStep, ...]
+
+
 class UsageReported(Event, frozen=True, tag="usage_reported"):
     """What a request cost, and the session's sum so far. `cache_miss`: which section had changed, where the prompt
     cache was missed."""
@@ -348,6 +356,7 @@ AnyEvent = (
     | SessionRenamed
     | CommandAnswered
     | ConversationRewound
+    | FilesRewound
     | UsageReported
     | LimitReached
     | Notice

@@ -111,9 +111,7 @@ def _joined(records: Sequence[FilesChanged]) -> Iterator[FilesChanged]:
         yield last
 
 
-def _change_set(
-    record: FilesChanged, uses: dict[CallId, MadeBy], agent: AgentId, lines: CountLines
-) -> ChangeSet:
+def _change_set(record: FilesChanged, uses: dict[CallId, MadeBy], agent: AgentId, lines: CountLines) -> ChangeSet:
     first: dict[tuple[str, bytes], FileChange] = {}
     last: dict[tuple[str, bytes], FileChange] = {}
     for change in record.files:

@@ -7,6 +7,7 @@ in between, or since, is not ours to undo, and makes a conflict.
 """
 
 from collections.abc import Callable, Sequence
+from hashlib import sha1
 from typing import Literal
 
 from msgspec import Struct
@@ -36,6 +37,11 @@ class Found(Struct, frozen=True):
 
     state: FileState | None = None
     obstacle: str = ""
+
+
+def digest_of(data: bytes) -> str:
+    """What a content is called: as git calls it."""
+    return sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
 
 
 def since(records: Sequence[AnyRecord], prompt: MessageId) -> tuple[FilesChanged, ...]:
@@ -75,11 +81,12 @@ def _target(path: str, chain: list[tuple[FileChange, bool]]) -> Target | None:
         chain = chain[1:]  # what somebody else did before the agent's first change stays
     if not chain:
         return None
-    foreign, before = False, chain[0][0].before
+    foreign = False
+    before = after = chain[0][0].before
     for change, ours in chain:
-        # a change by somebody else, or one that nobody recorded
-        foreign = foreign or not ours or not same(change.before, before)
-        before = change.after
+        # by somebody else, or after something that nobody recorded; what was recorded may not have come about
+        foreign = foreign or not ours or not (same(change.before, after) or same(change.before, before))
+        before, after = change.before, change.after
     first, last = chain[0][0], chain[-1][0]
     return Target(path, first, first.before, last.after, last.before, first.kept, foreign)
 
@@ -96,11 +103,9 @@ def step(target: Target, found: Found, *, have: bool, force: bool = False) -> Fi
         return FileStep(path, "lost", "its former content was too large to be kept")
     if wanted is not None and not have:
         return FileStep(path, "lost", "its former content is missing in the store, or damaged")
-    if not force:
-        if not (same(now, target.now) or same(now, target.was)):
-            return FileStep(path, "conflict", "somebody else changed it since")
-        if target.foreign:
-            return FileStep(path, "conflict", "somebody else changed it too")
+    ours = not target.foreign and (same(now, target.now) or same(now, target.was))
+    if not ours and not force:
+        return FileStep(path, "conflict", "somebody else has changed it")
     do: Literal["restore", "delete", "recreate"] = (
         "delete" if wanted is None else "recreate" if now is None else "restore"
     )

@@ -24,6 +24,7 @@ from tugline.protocol.commands import (
     Rename,
     Reply,
     Rewind,
+    RewindWhat,
     SetMode,
     SetModel,
     Steer,
@@ -43,7 +44,7 @@ from tugline.protocol.events import (
 from tugline.protocol.ids import MessageId
 from tugline.protocol.messages import User
 from tugline.protocol.records import Titled
-from tugline.protocol.specs import Mode
+from tugline.protocol.specs import FileStep, Mode
 from tugline.protocol.usage import Spend
 from tugline.rules import wording
 from tugline.rules.costs import Costs
@@ -53,7 +54,7 @@ from tugline.runtime.attendant import Attendant, InquiryCallback, PermissionCall
 from tugline.runtime.bus import Bus, Subscription
 from tugline.runtime.interlude import Interlude, Outcome
 from tugline.runtime.mentions import Mentions
-from tugline.runtime.past import Past
+from tugline.runtime.past import Past, Rewinding, RewindPreview
 from tugline.runtime.questions import Questions
 from tugline.runtime.session_commands import session_commands
 from tugline.runtime.slash import SlashCommand, SlashCommands
@@ -156,9 +157,17 @@ class Session:
         """What the person said in this conversation, oldest first: what `rewind` can go back to."""
         return await self.between(self.past.prompts)
 
-    async def rewind(self, prompt: MessageId) -> Spoken:
-        """Go on from before these words of the person; they are returned. The file keeps what was."""
-        return await self.between(lambda: self.past.rewind(prompt))
+    async def rewind(self, prompt: MessageId, what: RewindWhat = "conversation", *, force: bool = False) -> Rewinding:
+        """Go back to before these words of the person; they are returned. The transcript keeps what was."""
+        return await self.between(lambda: self.past.rewind(prompt, what, force=force))
+
+    async def rewind_preview(self, prompt: MessageId) -> RewindPreview:
+        """What a rewind of files to before these words would do."""
+        return await self.between(lambda: self.past.preview(prompt))
+
+    async def undo_rewind(self, *, force: bool = False) -> tuple[FileStep, ...]:
+        """Take the last rewind of files back."""
+        return await self.between(lambda: self.past.undo_rewind(force=force))
 
     async def clear(self) -> None:
         """Begin the conversation anew."""
@@ -211,8 +220,8 @@ class Session:
                 self.agent.gear.voice.say(ModeChanged, mode=mode)
             case Rename(title):
                 self.rename(title)
-            case Rewind(prompt):
-                self._take_up(Interlude(lambda: self.past.rewind(prompt)))
+            case Rewind(prompt, what, force):
+                self._take_up(Interlude(lambda: self.past.rewind(prompt, what, force=force)))
             case Clear():
                 self._take_up(Interlude(self.past.clear))
             case SetModel(model):

@@ -1,16 +1,24 @@
 """The slash commands that concern the session itself."""
 
-from typing import Protocol
+from collections.abc import Sequence
+from typing import Protocol, cast, get_args
 
+from tugline.protocol.commands import RewindWhat
 from tugline.protocol.errors import UsageError
+from tugline.protocol.specs import FileStep
 from tugline.rules import costs, filling
 from tugline.rules.filling import Filling
 from tugline.rules.history import Spoken
-from tugline.runtime.past import Past
+from tugline.runtime.past import Past, RewindPreview
 from tugline.runtime.slash import SlashCommand, SlashCommands
 
+REWIND_TAKES = "[N [conversation|files|both|preview] [force] | undo]"
 LISTED = 20
 """How many of the last prompts `/rewind` shows."""
+FILES_LISTED = 50
+_WORDS = {
+    "restore": "restore", "delete": "delete", "recreate": "recreate", "conflict": "leave", "lost": "lost",
+}  # fmt: skip
 
 
 class Host(Protocol):
@@ -36,7 +44,9 @@ def session_commands(session: Host) -> list[SlashCommand]:
         SlashCommand("rename", "give the session a name", lambda words: _rename(session, words), "NAME"),
         SlashCommand("context", "what fills the context", lambda words: _context(session)),
         SlashCommand("cost", "what the session has cost, and its prompt cache", lambda words: _cost(session)),
-        SlashCommand("rewind", "go back to before one of your prompts", lambda words: _rewind(session, words), "[N]"),
+        SlashCommand(
+            "rewind", "go back to before one of your prompts", lambda words: _rewind(session, words), REWIND_TAKES
+        ),
     ]
 
 
@@ -65,21 +75,63 @@ async def _cost(session: Host) -> str:
 
 async def _rewind(session: Host, words: str) -> str:
     prompts = await session.past.prompts()
+    first, *more = words.split() or [""]
+    force = more[-1:] == ["force"]
+    if force:
+        more.pop()
+    if first == "undo" and not more:
+        return _done(await session.past.undo_rewind(force=force), "The last rewind of files is taken back.")
     if not prompts:
         return "There is nothing to go back to."
     if not words:
         return _listed(prompts)
-    number = words.split()[0]
-    if not number.isdecimal() or not 1 <= int(number) <= len(prompts):
-        raise UsageError(f"/rewind takes the number of a prompt, 1 to {len(prompts)}; /rewind alone lists them.")
-    said = await session.past.rewind(prompts[int(number) - 1].id)
-    return f"The conversation goes on from before prompt {number}, which was:\n\n{said.text}"
+    what = more[0] if len(more) == 1 else "conversation" if not more else ""
+    if not first.isdecimal() or not 1 <= int(first) <= len(prompts) or what not in (*get_args(RewindWhat), "preview"):
+        raise UsageError(
+            f"/rewind takes the number of a prompt, 1 to {len(prompts)}, and conversation, files, both or preview; "
+            "/rewind alone lists the prompts."
+        )
+    prompt = prompts[int(first) - 1]
+    if what == "preview":
+        return _previewed(await session.past.preview(prompt.id), first)
+    said = await session.past.rewind(prompt.id, cast(RewindWhat, what), force=force)
+    where = f"The conversation goes on from before prompt {first}, which was:\n\n{said.text}"
+    if what == "conversation":
+        return where
+    files = _done(said.files, f"The files are as they were before prompt {first}.")
+    return files if what == "files" else f"{files}\n\n{where}"
 
 
 def _listed(prompts: tuple[Spoken, ...]) -> str:
     first = max(0, len(prompts) - LISTED)
     lines = [f"{index + 1:>4}  {_short(words.text)}" for index, words in enumerate(prompts) if index >= first]
-    return "\n".join([*lines, "", "/rewind N goes back to before prompt N."])
+    return "\n".join([*lines, "", "/rewind N goes back to before prompt N; /rewind N preview shows what with files."])
+
+
+def _previewed(preview: RewindPreview, number: str) -> str:
+    commands = (
+        "Files that shell commands changed are among them."
+        if preview.covers_commands
+        else "What shell commands changed is not covered here: this is no git work tree, or it cannot be looked at."
+    )
+    if not preview.files:
+        return f"No file has to be put back for prompt {number}. {commands}"
+    lines = _steps(preview.files)
+    return "\n".join([*lines, "", commands, f"/rewind {number} files does it; /rewind {number} both goes back in all."])
+
+
+def _done(files: Sequence[FileStep], words: str) -> str:
+    if not files:
+        return f"{words} Nothing had to be changed."
+    left = any(one.do in ("conflict", "lost") for one in files)
+    hint = ["", "What is left alone because somebody else changed it goes back with force."] if left else []
+    return "\n".join([words if not left else "Not all could be put back.", "", *_steps(files), *hint])
+
+
+def _steps(files: Sequence[FileStep]) -> list[str]:
+    shown = files[:FILES_LISTED]
+    lines = [f"{_WORDS[one.do]:>9}  {one.path}{f': {one.why}' if one.why else ''}" for one in shown]
+    return [*lines, f"           … and {len(files) - len(shown)} more"] if len(files) > len(shown) else lines
 
 
 def _short(text: str) -> str:

@@ -1,0 +1,55 @@
+"""What is kept so that changes can be taken back: the store of contents, and the work trees that are looked at."""
+
+import os
+from collections.abc import Callable, Sequence
+
+from tugline.app.core import Core
+from tugline.config.folders import find_project_root, make_private
+from tugline.loop.transcript import Transcript
+from tugline.ports import Tool
+from tugline.runtime.checkpointed import Checkpointed
+from tugline.runtime.checkpoints import Checkpoints
+from tugline.stores.contents import WORK, Contents, checkpoints_folder
+from tugline.workspaces.git import person_excludes
+from tugline.workspaces.snapshots import Limits, Shelf, WorkTree
+
+
+def make_checkpoints(core: Core, transcript: Transcript, roots: Sequence[str]) -> Checkpoints | None:
+    """`None` where they are switched off."""
+    config, given = core.config, core.config.settings.checkpoints
+    if not given.enabled:
+        return None
+    contents = Contents(checkpoints_folder(config.folders.checkpoints, core.opening.log.path), make_private)
+    limits = Limits(given.max_files, given.max_file_bytes, given.session_bytes, given.seconds)
+    places = list(dict.fromkeys([config.project_root, *(find_project_root(root, config.home) for root in roots)]))
+    trees: dict[str, WorkTree] = {}
+
+    def find() -> list[WorkTree]:
+        for number, root in enumerate(places if given.commands else ()):
+            if root not in trees and os.path.lexists(os.path.join(root, ".git")):
+                folder = os.path.join(contents.folder, WORK, core.session, str(number))
+                trees[root] = WorkTree(root, folder, _shelf(core, contents), limits)
+        return list(trees.values())
+
+    made = Checkpoints(transcript, core.voice, contents, find, root=config.project_root, limit=given.max_file_bytes)
+    core.bus.attach(made.hear)
+    return made
+
+
+def _shelf(core: Core, contents: Contents) -> Shelf:
+    return Shelf(
+        data=core.config.folders.data,
+        excludes=person_excludes(core.environ, core.config.home),
+        objects=contents.objects,
+        put=contents.put,
+        has=contents.has,
+        own=contents.own,
+        make=make_private,
+    )
+
+
+def checkpointed(checkpoints: Checkpoints | None) -> Callable[[Tool], Tool]:
+    """What makes a tool's changes ones that can be taken back."""
+    if checkpoints is None:
+        return lambda tool: tool
+    return lambda tool: Checkpointed(tool, checkpoints)

@@ -1,0 +1,159 @@
+"""Files as they were before a prompt: what going back would do, and doing it.
+
+What is overwritten is kept first, and put on record as any change; so a rewind can be taken back itself, and one that
+was cut short can be done again.
+"""
+
+import os
+from collections.abc import Sequence
+
+import anyio.to_thread
+from msgspec import Struct
+
+from tugline.loop.executor import Gear, take
+from tugline.ports import WorkspaceError
+from tugline.protocol.errors import SessionError
+from tugline.protocol.events import FilesRewound
+from tugline.protocol.ids import MessageId
+from tugline.protocol.records import AnyRecord, FilesChanged, FileState
+from tugline.protocol.specs import FileStep, Reminder, Seen
+from tugline.rules.rewinding import Found, Target, digest_of, last_rewind, since, step, targets
+from tugline.runtime.checkpoints import Checkpoints
+from tugline.workspaces import restoring
+
+TOLD = 20
+"""Files that the model is told of by name."""
+
+
+class _Planned(Struct, frozen=True):
+    """A file to be put back: what is done, what stands there now, and what is to stand there."""
+
+    step: FileStep
+    target: Target
+    now: FileState | None
+    here: bytes | None
+    data: bytes | None
+
+
+class FilePast:
+    """Puts back what the calls of a session changed. Only while no turn runs."""
+
+    def __init__(self, gear: Gear, checkpoints: Checkpoints) -> None:
+        self._gear = gear
+        self._checkpoints = checkpoints
+
+    @property
+    def covers_commands(self) -> bool:
+        """Whether what shell commands changed comes back too."""
+        return self._checkpoints.covers_commands
+
+    async def look(self) -> None:
+        """Have on record what has changed by now."""
+        await self._checkpoints.look()
+
+    async def preview(self, records: Sequence[AnyRecord], prompt: MessageId) -> tuple[FileStep, ...]:
+        """What it takes to have the files as they were before a prompt."""
+        return tuple(one.step for one in await self._plan(since(records, prompt), force=False))
+
+    async def rewind(self, records: Sequence[AnyRecord], prompt: MessageId, *, force: bool) -> tuple[FileStep, ...]:
+        """Do it; `force`: also where somebody else has changed a file too. What was done, and what was not."""
+        return await self._do(await self._plan(since(records, prompt), force=force), prompt)
+
+    async def undo(self, records: Sequence[AnyRecord], *, force: bool) -> tuple[FileStep, ...]:
+        """Take the last rewind of files back."""
+        made = last_rewind(records)
+        if not made:
+            raise SessionError("There is no rewind of files to take back.")
+        return await self._do(await self._plan(made, force=force), None)
+
+    def tell(self, steps: Sequence[FileStep]) -> None:
+        """Let the model know, whose conversation still says otherwise."""
+        paths = [one.path for one in steps if one.do in ("restore", "delete", "recreate")]
+        if paths:
+            names = ", ".join(paths[:TOLD]) + (f" and {len(paths) - TOLD} more" if len(paths) > TOLD else "")
+            take(self._gear, [Reminder(f"The user has put files back to what they were earlier: {names}.")])
+
+    # -- how
+
+    async def _plan(self, records: Sequence[FilesChanged], *, force: bool) -> list[_Planned]:
+        found = targets(records, self._place)
+        return await anyio.to_thread.run_sync(lambda: self._planned(found, force))
+
+    def _place(self, root: str) -> str:
+        """Where a project is now: where it was, or here if it is not there any more."""
+        return root if root and os.path.isdir(root) else self._checkpoints.root
+
+    def _planned(self, targets: Sequence[Target], force: bool) -> list[_Planned]:
+        """What is to be done, files that are removed first: others may take the place of their folders."""
+        planned: list[_Planned | None] = []
+        in_the_way: list[tuple[Target, str]] = []
+        for target in targets:
+            try:
+                if ".." in target.path.split("/"):
+                    raise WorkspaceError("denied", f"{target.path}: it leads out of the project.")
+                now, here = restoring.look_at(target.path, self._checkpoints.limit)
+            except WorkspaceError as error:
+                if target.wanted is not None:  # else there is no such file, as it should be
+                    in_the_way.append((target, _reason(error)))
+                continue
+            obstacle = "it is too large to be kept first" if now is not None and here is None else ""
+            planned.append(self._decided(target, Found(now, obstacle), here, force))
+        removed = {one.target.path for one in planned if one is not None and one.step.do == "delete"}
+        for target, why in in_the_way:
+            free = restoring.would_be_free(target.path, removed)
+            planned.append(self._decided(target, Found(obstacle="" if free else why), None, force))
+        return sorted((one for one in planned if one is not None), key=lambda one: one.step.do != "delete")
+
+    def _decided(self, target: Target, found: Found, here: bytes | None, force: bool) -> _Planned | None:
+        data = self._checkpoints.contents.get(target.wanted.digest) if target.wanted is not None else None
+        decided = step(target, found, have=data is not None, force=force)
+        return None if decided is None else _Planned(decided, target, found.state, here, data)
+
+    async def _do(self, planned: Sequence[_Planned], prompt: MessageId | None) -> tuple[FileStep, ...]:
+        doing = [one for one in planned if one.step.do in ("restore", "delete", "recreate")]
+        if doing:
+            await anyio.to_thread.run_sync(lambda: self._keep(doing))
+            changes = [self._checkpoints.change(one.target.path, one.now, one.target.wanted) for one in doing]
+            self._checkpoints.record(changes, (), by="rewind")
+            await self._gear.transcript.durable()
+        steps = []
+        for one in planned:
+            steps.append(await self._put_back(one) if one in doing else one.step)
+        changed = [one.target.path for one in doing]
+        take(self._gear, [Seen(path, None) for path in changed if path in self._gear.state.now.files])
+        told = tuple(steps)
+        self._gear.voice.say(FilesRewound, prompt=prompt, files=told)
+        return told
+
+    def _keep(self, doing: Sequence[_Planned]) -> None:
+        """What stands there now, so that all of this can be taken back."""
+        for one in doing:
+            if one.here is not None:
+                self._checkpoints.contents.put(one.here)
+
+    async def _put_back(self, one: _Planned) -> FileStep:
+        wanted, path = one.target.wanted, one.target.path
+
+        def work() -> None:
+            if one.now is None and os.path.isdir(path) and not os.path.islink(path):
+                restoring.clear(path)
+            here = restoring.look_at(path, self._checkpoints.limit)[1]
+            if here is not None and (one.here is None or digest_of(here) != digest_of(one.here)):
+                raise WorkspaceError("changed", f"{path}: somebody else changed it just now.")
+            if wanted is None:
+                restoring.remove(path, self._checkpoints.root)
+            elif one.data is not None:
+                restoring.put(path, one.data, wanted.mode, link=wanted.link)
+
+        try:
+            await anyio.to_thread.run_sync(work)
+        except WorkspaceError as error:
+            self._checkpoints.record((self._checkpoints.change(path, wanted, one.now),), (), by="rewind")
+            return FileStep(one.step.path, "conflict", _reason(error))
+        self._checkpoints.wrote(path, wanted)
+        return one.step
+
+
+def _reason(error: WorkspaceError) -> str:
+    """The reason alone: the words begin with the path."""
+    return str(error).partition(": ")[2].rstrip(".") or str(error)
