@@ -1,4 +1,4 @@
-"""Going back: files are what they were before a prompt, whoever of ours changed them, and nobody else's work is lost."""
+"""Going back: files are what they were before a prompt, and nobody else's work is lost."""
 
 from pathlib import Path
 

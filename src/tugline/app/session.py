@@ -102,7 +102,10 @@ async def _compose(options: Options, stack: AsyncExitStack) -> Session:
         notices=(*core.opening.notices, *_notices(core.config, standing)),
         mentions=Mentions(gear, touched(Read()), standing),
         past=Past(
-            gear, core.opening.log, core.config.cwd, None if checkpoints is None else FilePast(gear, checkpoints)
+            gear,
+            core.opening.log,
+            core.config.cwd,
+            None if checkpoints is None else FilePast(gear, checkpoints, core.ids),
         ),
         title=options.title or "",
         resources=stack.pop_all(),
@@ -128,7 +131,7 @@ def _enter(core: Core, gear: Gear, now: Surroundings) -> Surroundings:
     if words:
         gear.inbox.put(Letter((Text(wording.reminder(words)),), hidden=True))
     for message in history.standing.queued:
-        gear.inbox.put(Letter(plain_content(message), id=message.id))
+        gear.inbox.put(Letter(plain_content(message), message.hidden, message.id))
     return kept or now
 
 

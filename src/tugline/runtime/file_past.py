@@ -11,12 +11,16 @@ import anyio.to_thread
 from msgspec import Struct
 
 from tugline.loop.executor import Gear, take
-from tugline.ports import WorkspaceError
+from tugline.loop.inbox import Letter
+from tugline.ports import Ids, WorkspaceError
+from tugline.protocol.blocks import Text
 from tugline.protocol.errors import SessionError
 from tugline.protocol.events import FilesRewound
 from tugline.protocol.ids import MessageId
+from tugline.protocol.messages import User
 from tugline.protocol.records import AnyRecord, FilesChanged, FileState
-from tugline.protocol.specs import FileStep, Reminder, Seen
+from tugline.protocol.specs import FileStep, Seen
+from tugline.rules import wording
 from tugline.rules.rewinding import Found, Target, digest_of, last_rewind, since, step, targets
 from tugline.runtime.checkpoints import Checkpoints
 from tugline.workspaces import restoring
@@ -38,8 +42,9 @@ class _Planned(Struct, frozen=True):
 class FilePast:
     """Puts back what the calls of a session changed. Only while no turn runs."""
 
-    def __init__(self, gear: Gear, checkpoints: Checkpoints) -> None:
+    def __init__(self, gear: Gear, checkpoints: Checkpoints, ids: Ids) -> None:
         self._gear = gear
+        self._ids = ids
         self._checkpoints = checkpoints
 
     @property
@@ -71,7 +76,10 @@ class FilePast:
         paths = [one.path for one in steps if one.do in ("restore", "delete", "recreate")]
         if paths:
             names = ", ".join(paths[:TOLD]) + (f" and {len(paths) - TOLD} more" if len(paths) > TOLD else "")
-            take(self._gear, [Reminder(f"The user has put files back to what they were earlier: {names}.")])
+            text = wording.reminder(f"The user has put files back to what they were earlier: {names}.")
+            letter = User(self._ids.message(), (Text(text),), "letter", hidden=True)
+            self._gear.transcript.queue(letter)
+            self._gear.inbox.put(Letter((Text(text),), hidden=True, id=letter.id))
 
     # -- how
 

@@ -301,7 +301,7 @@ class Session:
 
     async def _serve(self) -> None:
         while True:
-            if not self._waiting and not (self._letters_start and self.agent.gear.inbox):
+            if not self._waiting and not (self._letters_start and self.agent.gear.inbox.rouses):
                 self._wake = anyio.Event()
                 await self._wake.wait()
                 continue
