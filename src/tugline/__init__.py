@@ -15,8 +15,8 @@ _HOMES = {
         "Allow", "Deny", "Inquiry", "InquiryAnswer", "Option", "PermissionQuestion", "UserQuestion",
     ),
     "tugline.protocol.specs": (
-        "CommandSubject", "Display", "DomainSubject", "Footprint", "ModelCard", "ModelRequest", "NameSubject",
-        "PathSubject", "Price", "Progress", "Result", "ToolSpec",
+        "CommandSubject", "Display", "DomainSubject", "FileStep", "Footprint", "ModelCard", "ModelRequest",
+        "NameSubject", "PathSubject", "Price", "Progress", "Result", "ToolSpec",
     ),
     "tugline.protocol.blocks": ("Document", "Image", "Opaque", "Text", "Thinking", "ToolResult", "ToolUse"),
     "tugline.protocol.messages": ("Assistant", "Message", "User"),
@@ -26,7 +26,7 @@ _HOMES = {
     ),
     "tugline.protocol.events": (
         "BlockBegan", "BlockFinished", "CallFinished", "CallProgress", "CallStarted", "Crashed", "Event",
-        "InputDelta", "InquiryAsked", "InstructionsLoaded", "LimitReached", "ModeChanged", "ModelChanged", "Notice",
+        "FilesRewound", "InputDelta", "InquiryAsked", "InstructionsLoaded", "LimitReached", "ModeChanged", "ModelChanged", "Notice",
         "Origin", "PermissionAsked", "PermissionDecided", "QuestionClosed", "ReplyBegan", "ReplyFinished",
         "RequestStarted", "ResultAdded", "RetryWaiting", "SessionStarted", "TextDelta", "ThinkingDelta", "Tombstone",
         "TurnFinished", "TurnStarted", "UsageReported", "UserAdded",

@@ -40,6 +40,7 @@ def _shelf(core: Core, contents: Contents) -> Shelf:
     return Shelf(
         data=core.config.folders.data,
         excludes=person_excludes(core.environ, core.config.home),
+        search=core.environ.get("PATH", os.defpath),
         objects=contents.objects,
         put=contents.put,
         has=contents.has,

@@ -111,7 +111,8 @@ class FileState(Struct, frozen=True, omit_defaults=True):
 class FileChange(Struct, frozen=True, omit_defaults=True):
     """A file before and after; `None`: there was no file.
 
-    `path` counts from the record's `root`, or is absolute. A path that is no UTF-8 text is in `raw` as it is. `kept` is
+    `path` counts from the record's `root`, or is absolute. A path that is no UTF-8 text has its
+    bytes in `raw`, in hexadecimal. `kept` is
     false where the content before is not in the store: it was too large, or already gone.
     """
 
@@ -119,7 +120,7 @@ class FileChange(Struct, frozen=True, omit_defaults=True):
     before: FileState | None = None
     after: FileState | None = None
     kept: bool = True
-    raw: bytes = b""
+    raw: str = ""
 
 
 class FilesChanged(Record, frozen=True, tag="files_changed"):

@@ -85,7 +85,7 @@ def changes(records: Sequence[AnyRecord], lines: CountLines = lambda before, aft
 
 def file_path(change: FileChange, root: str) -> str:
     """Where the file of a change is, `root` being the project's folder now."""
-    return os.path.join(root, os.fsdecode(change.raw) if change.raw else change.path)
+    return os.path.join(root, os.fsdecode(bytes.fromhex(change.raw)) if change.raw else change.path)
 
 
 def same(one: FileState | None, other: FileState | None) -> bool:
@@ -112,8 +112,8 @@ def _joined(records: Sequence[FilesChanged]) -> Iterator[FilesChanged]:
 
 
 def _change_set(record: FilesChanged, uses: dict[CallId, MadeBy], agent: AgentId, lines: CountLines) -> ChangeSet:
-    first: dict[tuple[str, bytes], FileChange] = {}
-    last: dict[tuple[str, bytes], FileChange] = {}
+    first: dict[tuple[str, str], FileChange] = {}
+    last: dict[tuple[str, str], FileChange] = {}
     for change in record.files:
         first.setdefault((change.path, change.raw), change)
         last[change.path, change.raw] = change

@@ -5,6 +5,7 @@ Whatever two looks find other is put down to the calls that ran in between, as a
 done it. What tools wrote meanwhile is known already, and no news.
 """
 
+import os
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from typing import Protocol
@@ -192,14 +193,11 @@ class Checkpoints:
     def change(self, path: str, before: FileState | None, after: FileState | None) -> FileChange:
         """A change as it is recorded."""
         name = path[len(self.root.rstrip("/")) + 1 :] if inside(path, self.root) else path
-        raw = b""
-        try:
-            name.encode()
-        except UnicodeEncodeError:
-            raw = name.encode("utf-8", "surrogateescape")
-            name = raw.decode("utf-8", "replace")
+        raw, said = "", os.fsencode(name).decode("utf-8", "replace")
+        if said != name:
+            raw = os.fsencode(name).hex()
         kept = before is None or self.contents.has(before.digest)
-        return FileChange(name, before, after, kept, raw)
+        return FileChange(said, before, after, kept, raw)
 
     # -- looks
 

@@ -40,10 +40,12 @@ class GitError(Exception):
 
 
 class PrivateGit:
-    """git over the work tree `root`, with `folder` in place of its repository and `objects` to write to."""
+    """git over the work tree `root`, with `folder` in place of its repository and `objects` to write to. It is looked for
+    in `search`."""
 
-    def __init__(self, root: str, folder: str, objects: str) -> None:
+    def __init__(self, root: str, folder: str, objects: str, search: str) -> None:
         self.root = root
+        self._search = search
         self.folder = folder
         self.index = os.path.join(folder, "index")
         self.objects = objects
@@ -126,7 +128,7 @@ class PrivateGit:
     def _environment(self, index: str) -> Mapping[str, str]:
         others = alternates(self.root)
         return {
-            "PATH": os.environ.get("PATH", os.defpath),
+            "PATH": self._search,
             "HOME": self.folder,
             "LC_ALL": "C",
             "GIT_DIR": self.folder,

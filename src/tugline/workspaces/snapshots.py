@@ -51,10 +51,11 @@ class Unlookable(Exception):
 class Shelf(Struct, frozen=True):
     """The store of contents, as far as a look needs it: `objects` is its folder, `put` keeps a content, `own` makes
     what git has written there private. `make` makes a folder. `data` is our own data folder, which no look shows;
-    `excludes` are the person's rules for files to ignore everywhere."""
+    `excludes` are the person's rules for files to ignore everywhere; git is looked for in `search`."""
 
     data: str
     excludes: bytes
+    search: str
     objects: str
     put: Callable[[bytes], str]
     has: Callable[[str], bool]
@@ -77,7 +78,7 @@ class WorkTree:
         """What is missing in the last look; empty: nothing."""
         self._shelf = shelf
         self._limits = limits
-        self._git = PrivateGit(root, folder, shelf.objects)
+        self._git = PrivateGit(root, folder, shelf.objects, shelf.search)
         self._next = os.path.join(folder, "index.next")
         self._states: dict[bytes, FileState] | None = None
         self._signatures: dict[bytes, _Signature] = {}
