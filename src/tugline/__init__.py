@@ -26,9 +26,9 @@ _HOMES = {
     ),
     "tugline.protocol.events": (
         "BlockBegan", "BlockFinished", "CallFinished", "CallProgress", "CallStarted", "Crashed", "Event",
-        "FilesRewound", "InputDelta", "InquiryAsked", "InstructionsLoaded", "LimitReached", "ModeChanged", "ModelChanged", "Notice",
-        "Origin", "PermissionAsked", "PermissionDecided", "QuestionClosed", "ReplyBegan", "ReplyFinished",
-        "RequestStarted", "ResultAdded", "RetryWaiting", "SessionStarted", "TextDelta", "ThinkingDelta", "Tombstone",
+        "FilesRewound", "InputDelta", "InquiryAsked", "InstructionsLoaded", "LimitReached", "ModeChanged",
+        "ModelChanged", "Notice", "Origin", "PermissionAsked", "PermissionDecided", "QuestionClosed", "ReplyBegan",
+        "ReplyFinished", "RequestStarted", "ResultAdded", "RetryWaiting", "SessionStarted", "TextDelta", "ThinkingDelta", "Tombstone",
         "TurnFinished", "TurnStarted", "UsageReported", "UserAdded",
     ),
     "tugline.protocol.instructions": ("LoadedFile",),

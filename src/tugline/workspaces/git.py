@@ -40,8 +40,8 @@ class GitError(Exception):
 
 
 class PrivateGit:
-    """git over the work tree `root`, with `folder` in place of its repository and `objects` to write to. It is looked for
-    in `search`."""
+    """git (found in `search`) over the work tree `root`, with `folder` in place of its repository and `objects` to
+    write to."""
 
     def __init__(self, root: str, folder: str, objects: str, search: str) -> None:
         self.root = root

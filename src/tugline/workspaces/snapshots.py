@@ -83,6 +83,7 @@ class WorkTree:
         self._states: dict[bytes, FileState] | None = None
         self._signatures: dict[bytes, _Signature] = {}
         self._tracked: tuple[tuple[int, int, int] | None, list[bytes]] = (None, [])
+        self._unread: dict[bytes, _Signature] = {}
         self._nested: dict[bytes, WorkTree] = {}
         self._unlookable: set[bytes] = set()
         self._written = 0
@@ -205,7 +206,7 @@ class WorkTree:
             if not (stat.S_ISREG(found.st_mode) or stat.S_ISLNK(found.st_mode)):
                 gone.append(name)
                 continue
-            signature = (found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino, found.st_mode)
+            signature = _signature(found)
             if self._signatures.get(name) != signature:
                 settled = max(found.st_mtime_ns, found.st_ctime_ns) < started - RACY
                 fresh[name] = (found, signature if settled else None)
@@ -256,7 +257,11 @@ class WorkTree:
                 self._signatures.pop(name, None)
             else:
                 self._signatures[name] = signature
-            if now != was:
+            touched = False
+            if not now.digest:  # too large, or not for us to read: what the system says of it has to do
+                touched = self._unread.get(name) != _signature(found)
+                self._unread[name] = _signature(found)
+            if now != was or touched:
                 states[name] = now
                 moved.append((name, was, now))
         return moved
@@ -321,6 +326,10 @@ class WorkTree:
             del self._nested[name]
             tree.close()
         return found
+
+
+def _signature(found: os.stat_result) -> _Signature:
+    return (found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino, found.st_mode)
 
 
 def _readable(path: bytes, found: os.stat_result) -> bool:
