@@ -54,10 +54,6 @@ calls = st.one_of(tool_calls, commands.map(lambda text: shell(f"{text}; true")))
 turns = st.lists(st.lists(calls, min_size=1, max_size=3), min_size=1, max_size=3)
 
 
-def comparable(shop: Workshop) -> dict[bytes, Any]:
-    return shop.tree()
-
-
 async def play(folder: Path, first: list[list[Any]], second: list[list[Any]], back: int) -> None:
     shop = Workshop(folder, files={"a": "committed\n", "d/x": "x\n", "d/y": "y\n", "e/f/g": "g\n"})
     shop.write("b.txt", "untracked\n")
@@ -69,18 +65,21 @@ async def play(folder: Path, first: list[list[Any]], second: list[list[Any]], ba
 
         async def run(some: list[list[Any]]) -> None:
             for _ in some:
-                states.append(comparable(shop))
+                states.append(shop.tree())
                 await session.run("Go")
 
         async def back_to(index: int) -> None:
-            prompt = (await session.prompts())[index]
+            prompt, now = (await session.prompts())[index], shop.tree()
+            if (await session.rewind(prompt.id, "files")).files:
+                await session.undo_rewind()
+                assert shop.tree() == now
             steps = (await session.rewind(prompt.id, "files")).files
             assert not [step for step in steps if step.do in ("conflict", "lost")]
-            assert comparable(shop) == states[index]
+            assert shop.tree() == states[index]
 
         await run(first)
         await back_to(back % len(states))
-        here = comparable(shop)
+        here = shop.tree()
         await run(second)
         assert states[len(first)] == here if second else True
         await back_to(back * 7 % len(states))
@@ -93,3 +92,41 @@ async def play(folder: Path, first: list[list[Any]], second: list[list[Any]], ba
 async def test_a_rewind_gives_the_files_of_that_moment(first: Any, second: Any, back: int) -> None:
     with tempfile.TemporaryDirectory(dir=os.environ.get("TMPDIR")) as folder:
         await play(Path(folder), first, second, back)
+
+
+persons = st.lists(st.tuples(name, word), max_size=2)
+
+
+async def play_with_a_person(folder: Path, moves: list[tuple[list[Any], list[tuple[str, str]]]], back: int) -> None:
+    shop = Workshop(folder, files={"a": "committed\n", "d/x": "x\n"})
+    script: list[Step] = [step for turn, _ in moves for step in doing(*turn)]
+    theirs: dict[bytes, Any] = {}
+
+    def still_theirs() -> dict[bytes, Any]:
+        tree = shop.tree()
+        return {path: file for path, file in theirs.items() if tree.get(path) == file}
+
+    async with shop.session(provider=ScriptedProvider(script), tools=[put]) as session:
+        for _, edits in moves:
+            await session.run("Go")
+            theirs = still_theirs()
+            for path, content in edits:
+                target = shop.work / path
+                if (
+                    not target.is_dir()
+                    and not any(above.is_file() for above in target.parents)
+                    and not target.is_symlink()
+                ):
+                    shop.write(path, content + "by the person\n")
+                    theirs[os.fsencode(path)] = shop.tree().get(os.fsencode(path))
+        theirs = still_theirs()
+        prompts = await session.prompts()
+        await session.rewind(prompts[back % len(prompts)].id, "files")
+        assert still_theirs() == theirs
+
+
+@settings(max_examples=15, suppress_health_check=[HealthCheck.too_slow])
+@given(st.lists(st.tuples(st.lists(calls, min_size=1, max_size=2), persons), min_size=1, max_size=3), st.integers(0, 3))
+async def test_a_rewind_takes_nothing_from_the_person(moves: Any, back: int) -> None:
+    with tempfile.TemporaryDirectory(dir=os.environ.get("TMPDIR")) as folder:
+        await play_with_a_person(Path(folder), moves, back)
