@@ -51,7 +51,7 @@ commands = st.one_of(
     ),
 )  # fmt: skip
 calls = st.one_of(tool_calls, commands.map(lambda text: shell(f"{text}; true")))
-turns = st.lists(st.lists(calls, min_size=1, max_size=3), min_size=1, max_size=3)
+turns = st.lists(st.lists(calls, min_size=1, max_size=2), min_size=1, max_size=3)
 
 
 async def play(folder: Path, first: list[list[Any]], second: list[list[Any]], back: int) -> None:
@@ -85,7 +85,7 @@ async def play(folder: Path, first: list[list[Any]], second: list[list[Any]], ba
         await back_to(back * 7 % len(states))
 
 
-@settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=10, suppress_health_check=[HealthCheck.too_slow])
 @given(turns, turns, st.integers(0, 5))
 @example([[shell(command("rm -rf {0}; mkdir -p {0}; echo x > {0}/z", "b.txt"))]], [], 0)
 @example([[shell(f"echo one > {BAD_NAME}")], [shell(f"rm {BAD_NAME}")]], [], 1)
@@ -125,7 +125,7 @@ async def play_with_a_person(folder: Path, moves: list[tuple[list[Any], list[tup
         assert still_theirs() == theirs
 
 
-@settings(max_examples=15, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=8, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(st.tuples(st.lists(calls, min_size=1, max_size=2), persons), min_size=1, max_size=3), st.integers(0, 3))
 async def test_a_rewind_takes_nothing_from_the_person(moves: Any, back: int) -> None:
     with tempfile.TemporaryDirectory(dir=os.environ.get("TMPDIR")) as folder:

@@ -79,6 +79,14 @@ def test_one_calls_many_changes_are_one_and_what_did_not_come_about_is_none() ->
     ) == [("one", "calls", [""], [("a", "changed")])]  # fmt: skip
 
 
+def test_our_own_change_that_a_look_finds_again_after_a_crash_is_told_once() -> None:
+    assert rows(
+        prompt("one"),
+        changed(FileChange("a", state("1"), state("2")), calls=("c1",)),
+        changed(FileChange("a", state("1"), state("2")), FileChange("b", None, state("x"))),
+    ) == [("one", "calls", [""], [("a", "changed")]), ("one", "others", [], [("b", "created")])]
+
+
 def test_a_mode_alone_is_a_change_and_lines_are_counted_where_they_can_be() -> None:
     records: list[AnyRecord] = [prompt("one"), changed(FileChange("a", state("1"), state("1", 0o755)), calls=("c1",))]
     ((file,),) = [one.files for turn in changes(records, lambda before, after: (3, 2)) for one in turn.sets]

@@ -55,6 +55,7 @@ def done(changes: list[FilesChanged], now: FileState | None, **given: Any) -> st
         ([(A, B, OURS), (B, C, OTHERS), (C, D, OURS)], D, "conflict"),
         ([(A, B, OTHERS), (B, C, OURS)], C, "restore"),  # what was done before stays
         ([(A, B, OTHERS)], B, "nothing"),
+        ([(A, B, OURS), (A, B, OTHERS)], B, "restore"),  # our own change, seen again after a crash
         ([(A, B, OURS), (B, A, REWIND)], A, "nothing"),
         ([(A, B, OURS), (B, A, REWIND)], B, "restore"),  # the rewind was cut short
         ([(A, B, OURS), (B, A, REWIND), (A, C, OURS)], C, "restore"),

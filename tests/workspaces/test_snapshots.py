@@ -392,3 +392,34 @@ def test_a_content_that_the_repository_has_lost_is_not_taken_for_kept(tmp_path: 
     shop.write("a.txt", "other\n")
     assert looker.former("a.txt", looker.look()) is None
     assert looker.tree.trouble or not looker.contents.has(digest_of(b"a\n"))
+
+
+def reveal_by_rules(shop: Workshop) -> None:
+    shop.write(".gitignore", "")
+
+
+def reveal_by_tracking(shop: Workshop) -> None:
+    shop.git("add", "-f", "secret.env")
+
+
+def reveal_by_removing_a_repository(shop: Workshop) -> None:
+    (shop.work / "inner/.git").rename(shop.folder / "away")
+
+
+REVEALS = [value for name, value in sorted(globals().items()) if name.startswith("reveal_")]
+
+
+@pytest.mark.parametrize("reveal", REVEALS, ids=lambda one: one.__name__.removeprefix("reveal_by_"))
+def test_what_was_only_hidden_before_is_not_taken_for_made(tmp_path: Path, reveal: Any) -> None:
+    shop, looker = make(tmp_path, {".gitignore": "*.env\n"})
+    shop.write("secret.env", "key\n")
+    shop.git("init", "-q", "inner")
+    shop.write("inner/x", "x\n")
+    looker.look()
+    looker.look()
+    reveal(shop)
+    shop.write("made", "by the call\n")
+    assert {name for name, kind in looker.names().items() if kind == "+"} == {"made"}
+    shop.write("secret.env", "another one\n")
+    shop.write("inner/x", "another one\n")
+    assert set(looker.names()) >= ({"inner/x"} if reveal is reveal_by_removing_a_repository else {"secret.env"})

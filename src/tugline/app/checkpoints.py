@@ -4,13 +4,13 @@ import os
 from collections.abc import Callable, Sequence
 
 from tugline.app.core import Core
-from tugline.config.folders import find_project_root, make_private
+from tugline.config.folders import make_private
 from tugline.loop.transcript import Transcript
 from tugline.ports import Tool
 from tugline.runtime.checkpointed import Checkpointed
 from tugline.runtime.checkpoints import Checkpoints
 from tugline.stores.contents import WORK, Contents, checkpoints_folder
-from tugline.workspaces.git import person_excludes
+from tugline.workspaces.git import person_excludes, work_tree_of
 from tugline.workspaces.snapshots import Limits, Shelf, WorkTree
 
 
@@ -21,12 +21,12 @@ def make_checkpoints(core: Core, transcript: Transcript, roots: Sequence[str]) -
         return None
     contents = Contents(checkpoints_folder(config.folders.checkpoints, core.opening.log.path), make_private)
     limits = Limits(given.max_files, given.max_file_bytes, given.session_bytes, given.seconds)
-    places = list(dict.fromkeys([config.project_root, *(find_project_root(root, config.home) for root in roots)]))
     trees: dict[str, WorkTree] = {}
 
     def find() -> list[WorkTree]:
-        for number, root in enumerate(places if given.commands else ()):
-            if root not in trees and os.path.lexists(os.path.join(root, ".git")):
+        for number, place in enumerate(roots if given.commands else ()):
+            root = work_tree_of(place, config.home)
+            if root is not None and root not in trees:
                 folder = os.path.join(contents.folder, WORK, core.session, str(number))
                 trees[root] = WorkTree(root, folder, _shelf(core, contents), limits)
         return list(trees.values())

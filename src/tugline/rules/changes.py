@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from tugline.protocol.blocks import Text, ToolUse
 from tugline.protocol.ids import AgentId, CallId, MessageId
@@ -70,13 +70,14 @@ def changes(records: Sequence[AnyRecord], lines: CountLines = lambda before, aft
         if made:
             found.append(TurnChanges(prompt.id if prompt else None, _words(prompt), began, made))
 
+    left: dict[str, FileState | None] = {}
     for record in records:
         match record:
             case Said(message=User(source="person") as message, time=time):
                 close()
                 prompt, began, sets = message, time, []
             case FilesChanged():
-                sets.append(record)
+                sets.append(_news(record, left))
             case _:
                 pass
     close()
@@ -93,6 +94,19 @@ def same(one: FileState | None, other: FileState | None) -> bool:
     if one is None or other is None:
         return one is other
     return bool(one.digest) and (one.digest, one.link) == (other.digest, other.link)
+
+
+def _news(record: FilesChanged, left: dict[str, FileState | None]) -> FilesChanged:
+    """The record without what it only tells again: after a crash, a look may find our own changes. `left` is how each
+    file was left."""
+    told = tuple(
+        change
+        for change in record.files
+        if record.calls or record.by or (path := file_path(change, record.root)) not in left
+        or not same(left[path], change.after)
+    )  # fmt: skip
+    left.update((file_path(change, record.root), change.after) for change in record.files)
+    return record if len(told) == len(record.files) else structs.replace(record, files=told)
 
 
 def _joined(records: Sequence[FilesChanged]) -> Iterator[FilesChanged]:

@@ -84,11 +84,13 @@ def _target(path: str, chain: list[tuple[FileChange, bool]]) -> Target | None:
     foreign = False
     before = after = chain[0][0].before
     for change, ours in chain:
+        if not ours and same(change.after, after):
+            continue  # our own change, seen again after a crash
         # by somebody else, or after something that nobody recorded; what was recorded may not have come about
         foreign = foreign or not ours or not (same(change.before, after) or same(change.before, before))
         before, after = change.before, change.after
-    first, last = chain[0][0], chain[-1][0]
-    return Target(path, first, first.before, last.after, last.before, first.kept, foreign)
+    first = chain[0][0]
+    return Target(path, first, first.before, after, before, first.kept, foreign)
 
 
 def step(target: Target, found: Found, *, have: bool, force: bool = False) -> FileStep | None:

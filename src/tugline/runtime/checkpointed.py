@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Any
+from typing import Any, Literal
 
 from msgspec import structs
 
@@ -24,14 +24,24 @@ class Checkpointed(ToolWrapper):
         """The tool's result."""
         kept = Keeping(context.workspace, context.call, self._checkpoints)
         inside = structs.replace(context, workspace=kept)
-        if self.footprint(data) != Footprint.CHANGES:
-            return await self._tool.run(data, inside)
-        subjects = self.subjects(data)
-        if subjects and all(isinstance(subject, PathSubject) for subject in subjects):
-            await self._checkpoints.before_change()
-            return await self._tool.run(data, inside)
-        async with self._checkpoints.around(context.call):
-            return await self._tool.run(data, inside)
+        match self._reach(data):
+            case "nothing":
+                return await self._tool.run(data, inside)
+            case "files":
+                await self._checkpoints.before_change()
+                return await self._tool.run(data, inside)
+            case _:
+                async with self._checkpoints.around(context.call):
+                    return await self._tool.run(data, inside)
+
+    def _reach(self, data: Any) -> Literal["nothing", "files", "anything"]:
+        try:
+            if self.footprint(data) != Footprint.CHANGES:
+                return "nothing"
+            subjects = self.subjects(data)
+        except Exception:  # tool boundary: what cannot say what it touches may touch anything
+            return "anything"
+        return "files" if subjects and all(isinstance(one, PathSubject) for one in subjects) else "anything"
 
 
 class Keeping:

@@ -232,7 +232,7 @@ class Checkpoints:
 
     async def _look_at(self, tree: Tree) -> list[Moved] | None:
         found = await self._looked_at(tree)
-        if isinstance(found, Unlookable):
+        if isinstance(found, Unlookable) and not found.final:
             found = await self._looked_at(tree)  # it may have changed while it was looked at
         if isinstance(found, Unlookable):
             self._tell(f"What shell commands change in {tree.root} cannot be taken back: {found}.")

@@ -90,6 +90,11 @@ class Past:
         past.tell(files)
         return files
 
+    @property
+    def covers_commands(self) -> bool:
+        """Whether what shell commands changed can be put back too."""
+        return self._files is not None and self._files.covers_commands
+
     def _file_past(self) -> FilePast:
         if self._files is None:
             raise SessionError("Files cannot be put back: checkpoints are switched off (checkpoints.enabled).")

@@ -16,6 +16,7 @@ REWIND_TAKES = "[N [conversation|files|both|preview] [force] | undo]"
 LISTED = 20
 """How many of the last prompts `/rewind` shows."""
 FILES_LISTED = 50
+NOT_COVERED = "What shell commands changed is not covered here: this is no git work tree, or it cannot be looked at."
 _WORDS = {
     "restore": "restore", "delete": "delete", "recreate": "recreate", "conflict": "leave", "lost": "lost",
 }  # fmt: skip
@@ -99,6 +100,8 @@ async def _rewind(session: Host, words: str) -> str:
     if what == "conversation":
         return where
     files = _done(said.files, f"The files are as they were before prompt {first}.")
+    if not session.past.covers_commands:
+        files += f"\n\n{NOT_COVERED}"
     return files if what == "files" else f"{files}\n\n{where}"
 
 
@@ -109,11 +112,7 @@ def _listed(prompts: tuple[Spoken, ...]) -> str:
 
 
 def _previewed(preview: RewindPreview, number: str) -> str:
-    commands = (
-        "Files that shell commands changed are among them."
-        if preview.covers_commands
-        else "What shell commands changed is not covered here: this is no git work tree, or it cannot be looked at."
-    )
+    commands = "Files that shell commands changed are among them." if preview.covers_commands else NOT_COVERED
     if not preview.files:
         return f"No file has to be put back for prompt {number}. {commands}"
     lines = _steps(preview.files)

@@ -36,7 +36,11 @@ ATTRIBUTES = "* -text !eol -ident -filter -working-tree-encoding\n"
 
 
 class GitError(Exception):
-    """git did not do it; the text is for a person."""
+    """git did not do it; the text is for a person. `final`: it is no use to try again."""
+
+    def __init__(self, text: str, *, final: bool = False) -> None:
+        super().__init__(text)
+        self.final = final
 
 
 class PrivateGit:
@@ -93,14 +97,15 @@ class PrivateGit:
                 umask=0o077,
             )
         except FileNotFoundError as error:
-            raise GitError("git is not installed" if os.path.isdir(self.root) else f"{self.root} is gone") from error
+            text = "git is not installed" if os.path.isdir(self.root) else f"{self.root} is gone"
+            raise GitError(text, final=True) from error
         except OSError as error:
             raise GitError(f"git cannot be started: {error.strerror}") from error
         self._running = process
         try:
             out, said = process.communicate(data, timeout=max(0.0, until - time.monotonic()))
         except subprocess.TimeoutExpired:
-            raise GitError("git took too long") from None
+            raise GitError("git took too long", final=True) from None
         finally:
             self._running = None
             _end(process)
@@ -110,7 +115,7 @@ class PrivateGit:
             lines = said.decode(errors="replace").strip().splitlines()
             raise GitError(lines[-1][:200] if lines else f"git ended with {process.returncode}")
         if len(out) > output:
-            raise GitError("the work tree is too large")
+            raise GitError("the work tree is too large", final=True)
         return out
 
     def stop(self) -> None:
@@ -156,6 +161,19 @@ def _end(process: "subprocess.Popen[bytes]") -> None:
             with suppress(OSError):
                 pipe.close()
     process.wait()
+
+
+def work_tree_of(folder: str, home: str) -> str | None:
+    """The nearest folder at or above that is a work tree; the home folder only where it is meant itself."""
+    at = folder
+    while at == folder or at != home:
+        if os.path.lexists(os.path.join(at, ".git")):
+            return at
+        above = os.path.dirname(at)
+        if above == at:
+            break
+        at = above
+    return None
 
 
 def git_folder(root: str) -> str | None:

@@ -45,7 +45,11 @@ class Moved(Struct, frozen=True):
 
 
 class Unlookable(Exception):
-    """The tree cannot be looked at, now or ever; the text is for a person."""
+    """The tree cannot be looked at; the text is for a person. `final`: it is no use to try again."""
+
+    def __init__(self, text: str, *, final: bool = False) -> None:
+        super().__init__(text)
+        self.final = final
 
 
 class Shelf(Struct, frozen=True):
@@ -83,6 +87,8 @@ class WorkTree:
         self._states: dict[bytes, FileState] | None = None
         self._signatures: dict[bytes, _Signature] = {}
         self._tracked: tuple[tuple[int, int, int] | None, list[bytes]] = (None, [])
+        self._began = 0
+        self._listed: set[bytes] = set()
         self._unread: dict[bytes, _Signature] = {}
         self._nested: dict[bytes, WorkTree] = {}
         self._unlookable: set[bytes] = set()
@@ -103,7 +109,7 @@ class WorkTree:
         try:
             return self._look(until)
         except GitError as error:
-            raise Unlookable(str(error)) from error
+            raise Unlookable(str(error), final=error.final) from error
         except OSError as error:
             raise Unlookable(f"{error.filename or self.folder}: {error.strerror}") from error
 
@@ -160,7 +166,9 @@ class WorkTree:
         digests = self._digests(fresh, gone, until)
         # nothing is remembered before here: a look that was broken off is as if it had not been
         moved = self._take(fresh, gone, digests, states)
-        self._states = states
+        if not first and self._reveals(fresh, gone, nested):
+            moved = [one for one in moved if one[1] is not None or not self._was_there(one[0], fresh)]
+        self._states, self._began, self._listed = states, started, set(nested)
         self._copy_former(moved, until)
         found = [] if first else [Moved(os.path.join(self.root, os.fsdecode(name)), *rest) for name, *rest in moved]
         return found + self._look_inside(nested)
@@ -171,7 +179,7 @@ class WorkTree:
         names = {name for name in listed if name and not name.endswith(b"/")}
         names.update(self._tracked_ignored(until))
         if len(names) > self._limits.files:
-            raise GitError(f"it has more than {self._limits.files:,} files (checkpoints.maxFiles)")
+            raise GitError(f"it has more than {self._limits.files:,} files (checkpoints.maxFiles)", final=True)
         return names, [name for name in listed if name.endswith(b"/")]
 
     def _tracked_ignored(self, until: float) -> list[bytes]:
@@ -212,6 +220,16 @@ class WorkTree:
                 fresh[name] = (found, signature if settled else None)
         return fresh, gone
 
+    def _reveals(self, fresh: _Seen, gone: list[bytes], nested: list[bytes]) -> bool:
+        """Whether a look may show files that were there before and hidden: other rules say what is ignored, or a
+        repository inside is none any more."""
+        rules = any(os.path.basename(name) == b".gitignore" for name in (*fresh, *gone))
+        return rules or bool(self._listed - set(nested)) or any(name in fresh for name in self._tracked[1])
+
+    def _was_there(self, name: bytes, fresh: _Seen) -> bool:
+        """Whether a file that is new to us has not been touched since the look before: a rewind must not remove it."""
+        return name in fresh and fresh[name][0].st_ctime_ns < self._began
+
     def _digests(self, fresh: _Seen, gone: list[bytes], until: float) -> dict[bytes, str]:
         """Have git take in what is other now: the digests of the contents, which are in the store then. Without those
         of files that are too large, or that we may not read."""
@@ -221,7 +239,7 @@ class WorkTree:
         size = sum(fresh[name][0].st_size for name in takable)
         self._written += size if self._states is not None else 0
         if max(size, self._written) > self._limits.total_bytes:
-            raise GitError("too much of it changes (checkpoints.sessionBytes)")
+            raise GitError("too much of it changes (checkpoints.sessionBytes)", final=True)
         dropped = [*gone, *(name for name in fresh if name not in set(takable))]
         if not takable and not dropped:
             return {}
