@@ -50,7 +50,7 @@ async def test_a_process_killed_in_the_middle_of_a_command_is_gone_on_with_and_b
     async with shop.session(continue_session=True) as session:
         assert await back(session) == {"a.txt": "restore", "b.txt": "recreate"}
     assert shop.tree() == before
-    made = [record for record in shop.changes() if not record.by]
+    made = [record for record in shop.changes() if not record.rewind]
     assert [record.calls for record in made] == [("call_1_1",)]
     assert not list(shop.checkpoints.glob("*/work/*"))
 

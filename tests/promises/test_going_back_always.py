@@ -85,7 +85,7 @@ async def play(folder: Path, first: list[list[Any]], second: list[list[Any]], ba
         await back_to(back * 7 % len(states))
 
 
-@settings(max_examples=10, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=6, suppress_health_check=[HealthCheck.too_slow])
 @given(turns, turns, st.integers(0, 5))
 @example([[shell(command("rm -rf {0}; mkdir -p {0}; echo x > {0}/z", "b.txt"))]], [], 0)
 @example([[shell(f"echo one > {BAD_NAME}")], [shell(f"rm {BAD_NAME}")]], [], 1)
@@ -125,7 +125,7 @@ async def play_with_a_person(folder: Path, moves: list[tuple[list[Any], list[tup
         assert still_theirs() == theirs
 
 
-@settings(max_examples=8, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=5, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(st.tuples(st.lists(calls, min_size=1, max_size=2), persons), min_size=1, max_size=3), st.integers(0, 3))
 async def test_a_rewind_takes_nothing_from_the_person(moves: Any, back: int) -> None:
     with tempfile.TemporaryDirectory(dir=os.environ.get("TMPDIR")) as folder:

@@ -28,9 +28,7 @@ def use(call: str, tool: str, **given: str) -> ToolUse:
 
 
 def changed(*files: FileChange, calls: tuple[str, ...] = (), by: str = "") -> FilesChanged:
-    return FilesChanged(
-        files=files, calls=tuple(CallId(call) for call in calls), root="/p", by="rewind" if by else "", time=2.0
-    )
+    return FilesChanged(files=files, calls=tuple(CallId(call) for call in calls), root="/p", rewind=by, time=2.0)
 
 
 def rows(*records: AnyRecord) -> list[tuple[str | None, str, list[str], list[tuple[str, str]]]]:

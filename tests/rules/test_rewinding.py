@@ -20,7 +20,7 @@ def chain(*changes: tuple[FileState | None, FileState | None, str]) -> list[File
         FilesChanged(
             files=(FileChange("f", before, after),),
             calls=(CallId("c"),) if who == OURS else (),
-            by="rewind" if who == REWIND else "",
+            rewind="r" if who == REWIND else "",
             root="/p",
         )
         for before, after, who in changes

@@ -102,7 +102,7 @@ def _news(record: FilesChanged, left: dict[str, FileState | None]) -> FilesChang
     told = tuple(
         change
         for change in record.files
-        if record.calls or record.by or (path := file_path(change, record.root)) not in left
+        if record.calls or record.rewind or (path := file_path(change, record.root)) not in left
         or not same(left[path], change.after)
     )  # fmt: skip
     left.update((file_path(change, record.root), change.after) for change in record.files)
@@ -113,9 +113,9 @@ def _joined(records: Sequence[FilesChanged]) -> Iterator[FilesChanged]:
     """Neighbouring records of the same calls as one: a call may change many files one by one, or one many times."""
     last: FilesChanged | None = None
     for record in records:
-        if last is not None and (last.calls, last.by, last.root) == (record.calls, record.by, record.root):
+        if last is not None and (last.calls, last.rewind, last.root) == (record.calls, record.rewind, record.root):
             last = FilesChanged(
-                files=(*last.files, *record.files), calls=last.calls, root=last.root, by=last.by, time=last.time
+                files=(*last.files, *record.files), calls=last.calls, root=last.root, rewind=last.rewind, time=last.time
             )
             continue
         if last is not None:
@@ -140,7 +140,7 @@ def _change_set(record: FilesChanged, uses: dict[CallId, MadeBy], agent: AgentId
             "created" if before is None else "deleted" if after is None else "changed"
         )
         files.append(ChangedFile(begun.path, kind, before, after, begun.kept, lines(before, after)))
-    by: Literal["calls", "rewind", "others"] = "calls" if record.calls else "rewind" if record.by else "others"
+    by: Literal["calls", "rewind", "others"] = "calls" if record.calls else "rewind" if record.rewind else "others"
     calls = tuple(uses.get(call) or MadeBy(call) for call in record.calls)
     return ChangeSet(by, calls, tuple(files), record.time, agent)
 

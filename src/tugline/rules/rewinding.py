@@ -57,11 +57,9 @@ def since(records: Sequence[AnyRecord], prompt: MessageId) -> tuple[FilesChanged
 
 
 def last_rewind(records: Sequence[AnyRecord]) -> tuple[FilesChanged, ...]:
-    """The last time that files were put back."""
-    for record in reversed(records):
-        if isinstance(record, FilesChanged) and record.by == "rewind":
-            return (record,)
-    return ()
+    """The changes of the last time that files were put back."""
+    made = [record for record in records if isinstance(record, FilesChanged) and record.rewind]
+    return tuple(record for record in made if record.rewind == made[-1].rewind)
 
 
 def targets(records: Sequence[FilesChanged], place: Callable[[str], str]) -> tuple[Target, ...]:
@@ -70,7 +68,7 @@ def targets(records: Sequence[FilesChanged], place: Callable[[str], str]) -> tup
     chains: dict[str, list[tuple[FileChange, bool]]] = {}
     for record in records:
         root = place(record.root)
-        ours = bool(record.calls) or record.by == "rewind"
+        ours = bool(record.calls) or bool(record.rewind)
         for change in record.files:
             chains.setdefault(file_path(change, root), []).append((change, ours))
     return tuple(target for path, chain in chains.items() if (target := _target(path, chain)) is not None)

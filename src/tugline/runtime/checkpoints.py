@@ -178,7 +178,7 @@ class Checkpoints:
         if self._trees:
             self._written[path] = state
 
-    def record(self, files: Sequence[FileChange], calls: Iterable[CallId], by: str = "") -> None:
+    def record(self, files: Sequence[FileChange], calls: Iterable[CallId], rewind: str = "") -> None:
         """Write down that files are other ones now, or are about to be."""
         for start in range(0, len(files), _AT_ONCE):
             self._transcript.files_changed(
@@ -186,7 +186,7 @@ class Checkpoints:
                     files=tuple(files[start : start + _AT_ONCE]),
                     calls=tuple(calls),
                     root=self.root,
-                    by="rewind" if by else "",
+                    rewind=rewind,
                 )
             )
 

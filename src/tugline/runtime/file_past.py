@@ -8,7 +8,7 @@ import os
 from collections.abc import Sequence
 
 import anyio.to_thread
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from tugline.loop.executor import Gear, take
 from tugline.loop.inbox import Letter
@@ -21,22 +21,22 @@ from tugline.protocol.messages import User
 from tugline.protocol.records import AnyRecord, FilesChanged, FileState
 from tugline.protocol.specs import FileStep, Seen
 from tugline.rules import wording
-from tugline.rules.rewinding import Found, Target, digest_of, last_rewind, since, step, targets
+from tugline.rules.changes import same
+from tugline.rules.rewinding import Found, Target, last_rewind, since, step, targets
 from tugline.runtime.checkpoints import Checkpoints
 from tugline.workspaces import restoring
 
+DONE = ("restore", "delete", "recreate")
 TOLD = 20
 """Files that the model is told of by name."""
 
 
 class _Planned(Struct, frozen=True):
-    """A file to be put back: what is done, what stands there now, and what is to stand there."""
+    """A file to be put back: what is done, and what stands there now."""
 
     step: FileStep
     target: Target
     now: FileState | None
-    here: bytes | None
-    data: bytes | None
 
 
 class FilePast:
@@ -73,7 +73,7 @@ class FilePast:
 
     def tell(self, steps: Sequence[FileStep]) -> None:
         """Let the model know, whose conversation still says otherwise."""
-        paths = [one.path for one in steps if one.do in ("restore", "delete", "recreate")]
+        paths = [one.path for one in steps if one.do in DONE]
         if paths:
             names = ", ".join(paths[:TOLD]) + (f" and {len(paths) - TOLD} more" if len(paths) > TOLD else "")
             text = wording.reminder(f"The user has put files back to what they were earlier: {names}.")
@@ -105,58 +105,74 @@ class FilePast:
                     in_the_way.append((target, _reason(error)))
                 continue
             obstacle = "it is too large to be kept first" if now is not None and here is None else ""
-            planned.append(self._decided(target, Found(now, obstacle), here, force))
+            planned.append(self._decided(target, Found(now, obstacle), force))
         removed = {one.target.path for one in planned if one is not None and one.step.do == "delete"}
         for target, why in in_the_way:
             free = restoring.would_be_free(target.path, removed)
-            planned.append(self._decided(target, Found(obstacle="" if free else why), None, force))
+            planned.append(self._decided(target, Found(obstacle="" if free else why), force))
         return sorted((one for one in planned if one is not None), key=lambda one: one.step.do != "delete")
 
-    def _decided(self, target: Target, found: Found, here: bytes | None, force: bool) -> _Planned | None:
-        data = self._checkpoints.contents.get(target.wanted.digest) if target.wanted is not None else None
-        decided = step(target, found, have=data is not None, force=force)
-        return None if decided is None else _Planned(decided, target, found.state, here, data)
+    def _decided(self, target: Target, found: Found, force: bool) -> _Planned | None:
+        have = target.wanted is not None and self._checkpoints.contents.get(target.wanted.digest) is not None
+        decided = step(target, found, have=have, force=force)
+        return None if decided is None else _Planned(decided, target, found.state)
 
     async def _do(self, planned: Sequence[_Planned], prompt: MessageId | None) -> tuple[FileStep, ...]:
-        doing = [one for one in planned if one.step.do in ("restore", "delete", "recreate")]
+        planned = await anyio.to_thread.run_sync(lambda: [self._kept(one) for one in planned])
+        doing = [one for one in planned if one.step.do in DONE]
+        identity = self._ids.new("rewind")
         if doing:
-            await anyio.to_thread.run_sync(lambda: self._keep(doing))
             changes = [self._checkpoints.change(one.target.path, one.now, one.target.wanted) for one in doing]
-            self._checkpoints.record(changes, (), by="rewind")
+            self._checkpoints.record(changes, (), identity)
             await self._gear.transcript.durable()
         steps = []
         for one in planned:
-            steps.append(await self._put_back(one) if one in doing else one.step)
-        changed = [one.target.path for one in doing]
-        take(self._gear, [Seen(path, None) for path in changed if path in self._gear.state.now.files])
+            steps.append(await self._put_back(one, identity) if one.step.do in DONE else one.step)
+        known = self._gear.state.now.files
+        take(self._gear, [Seen(one.target.path, None) for one in doing if one.target.path in known])
         told = tuple(steps)
         self._gear.voice.say(FilesRewound, prompt=prompt, files=told)
         return told
 
-    def _keep(self, doing: Sequence[_Planned]) -> None:
-        """What stands there now, so that all of this can be taken back."""
-        for one in doing:
-            if one.here is not None:
-                self._checkpoints.contents.put(one.here)
+    def _kept(self, one: _Planned) -> _Planned:
+        """Keep what stands there now, so that all of this can be taken back."""
+        if one.step.do not in DONE or one.now is None:
+            return one
+        try:
+            data = self._unchanged(one)
+        except WorkspaceError as error:
+            return structs.replace(one, step=FileStep(one.step.path, "conflict", _reason(error)))
+        if data is not None:
+            self._checkpoints.contents.put(data)
+        return one
 
-    async def _put_back(self, one: _Planned) -> FileStep:
+    def _unchanged(self, one: _Planned) -> bytes | None:
+        """What stands there, if it is still what was looked at."""
+        path = one.target.path
+        if one.now is None and os.path.isdir(path) and not os.path.islink(path):
+            restoring.clear(path)
+        now, data = restoring.look_at(path, self._checkpoints.limit)
+        if now is not None and not same(now, one.now):
+            raise WorkspaceError("changed", f"{path}: somebody else changed it just now.")
+        return data
+
+    async def _put_back(self, one: _Planned, identity: str) -> FileStep:
         wanted, path = one.target.wanted, one.target.path
 
         def work() -> None:
-            if one.now is None and os.path.isdir(path) and not os.path.islink(path):
-                restoring.clear(path)
-            here = restoring.look_at(path, self._checkpoints.limit)[1]
-            if here is not None and (one.here is None or digest_of(here) != digest_of(one.here)):
-                raise WorkspaceError("changed", f"{path}: somebody else changed it just now.")
+            self._unchanged(one)
             if wanted is None:
                 restoring.remove(path, self._checkpoints.root)
-            elif one.data is not None:
-                restoring.put(path, one.data, wanted.mode, link=wanted.link)
+                return
+            data = self._checkpoints.contents.get(wanted.digest)
+            if data is None:
+                raise WorkspaceError("gone", f"{path}: its former content went away just now.")
+            restoring.put(path, data, wanted.mode, link=wanted.link)
 
         try:
             await anyio.to_thread.run_sync(work)
         except WorkspaceError as error:
-            self._checkpoints.record((self._checkpoints.change(path, wanted, one.now),), (), by="rewind")
+            self._checkpoints.record((self._checkpoints.change(path, wanted, one.now),), (), identity)
             return FileStep(one.step.path, "conflict", _reason(error))
         self._checkpoints.wrote(path, wanted)
         return one.step

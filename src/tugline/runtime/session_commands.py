@@ -12,7 +12,7 @@ from tugline.rules.history import Spoken
 from tugline.runtime.past import Past, RewindPreview
 from tugline.runtime.slash import SlashCommand, SlashCommands
 
-REWIND_TAKES = "[N [conversation|files|both|preview] [force] | undo]"
+REWIND_TAKES = "[N [files|both|preview]]"
 LISTED = 20
 """How many of the last prompts `/rewind` shows."""
 FILES_LISTED = 50

@@ -102,6 +102,9 @@ class PrivateGit:
         except OSError as error:
             raise GitError(f"git cannot be started: {error.strerror}") from error
         self._running = process
+        if self._ended:  # `stop` came before it could see the process
+            with suppress(OSError):
+                os.killpg(process.pid, signal.SIGKILL)
         try:
             out, said = process.communicate(data, timeout=max(0.0, until - time.monotonic()))
         except subprocess.TimeoutExpired:

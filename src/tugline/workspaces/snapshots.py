@@ -128,7 +128,9 @@ class WorkTree:
             tree.stop()
 
     def close(self) -> None:
-        """Forget all of it."""
+        """Forget all of it, unless nobody has looked yet at what another process left here."""
+        if self._states is None:
+            return
         shutil.rmtree(self.folder, ignore_errors=True)
         with suppress(OSError):
             os.rmdir(os.path.dirname(self.folder))  # the session's, once it is empty
@@ -235,19 +237,19 @@ class WorkTree:
         of files that are too large, or that we may not read."""
         root = os.fsencode(self.root) + b"/"
         limit = self._limits.file_bytes
-        takable = [n for n, (found, _) in fresh.items() if found.st_size <= limit and _readable(root + n, found)]
-        size = sum(fresh[name][0].st_size for name in takable)
+        takable = {n: found for n, (found, _) in fresh.items() if found.st_size <= limit and _readable(root + n, found)}
+        size = sum(found.st_size for found in takable.values())
         self._written += size if self._states is not None else 0
         if max(size, self._written) > self._limits.total_bytes:
             raise GitError("too much of it changes (checkpoints.sessionBytes)", final=True)
-        dropped = [*gone, *(name for name in fresh if name not in set(takable))]
+        dropped = [*gone, *(name for name in fresh if name not in takable)]
         if not takable and not dropped:
             return {}
         if os.path.exists(self._git.index) and not os.path.exists(self._next):
             shutil.copyfile(self._git.index, self._next)
             os.chmod(self._next, 0o600)
         words = ["update-index", "-z", "--add", "--remove", "--replace"]
-        for option, names in (("--force-remove", dropped), ("--add", takable)):
+        for option, names in (("--force-remove", dropped), ("--add", list(takable))):
             if names:
                 data = b"".join(name + b"\0" for name in names)
                 self._git.run([*words, option, "--stdin"], until=until, data=data, index=self._next)
