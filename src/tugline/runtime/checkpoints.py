@@ -143,6 +143,8 @@ class Checkpoints:
     async def _keep(self, workspace: Workspace, path: str, expect: FileStat | None) -> FileState | None:
         """How the file is that is about to be written, its content being kept."""
         if expect is None:
+            if await workspace.stat(path) is not None:
+                raise WorkspaceError("changed", f"{path}: it exists by now.")
             return None
         if expect.size > self.limit:
             self._tell(

@@ -4,6 +4,7 @@ repository's index, configuration, hooks, filters and references; nor does it wr
 import os
 import signal
 import subprocess
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -54,7 +55,7 @@ class PrivateGit:
         self.index = os.path.join(folder, "index")
         self.objects = objects
         self._running: subprocess.Popen[bytes] | None = None
-        self._ended = False
+        self._stopped = threading.Event()
 
     def prepare(self, excludes: bytes, make: Callable[[str], object]) -> None:
         """Make the folder (`make` does). `excludes`: rules of ignored files beside those in the tree. `OSError` if that
@@ -83,7 +84,7 @@ class PrivateGit:
     ) -> bytes:
         """What git prints. It is killed at the moment `until` (monotonic). `index` stands in for our own."""
         environment = self._environment(index or self.index)
-        if self._ended:
+        if self._stopped.is_set():
             raise GitError("it was broken off")
         try:
             process = subprocess.Popen(
@@ -102,7 +103,7 @@ class PrivateGit:
         except OSError as error:
             raise GitError(f"git cannot be started: {error.strerror}") from error
         self._running = process
-        if self._ended:  # `stop` came before it could see the process
+        if self._stopped.is_set():  # `stop` came before it could see the process
             with suppress(OSError):
                 os.killpg(process.pid, signal.SIGKILL)
         try:
@@ -112,7 +113,7 @@ class PrivateGit:
         finally:
             self._running = None
             _end(process)
-        if self._ended:
+        if self._stopped.is_set():
             raise GitError("it was broken off")
         if process.returncode != 0:
             lines = said.decode(errors="replace").strip().splitlines()
@@ -123,7 +124,7 @@ class PrivateGit:
 
     def stop(self) -> None:
         """End what runs; from any thread."""
-        self._ended = True
+        self._stopped.set()
         process = self._running
         if process is not None:
             with suppress(OSError):
@@ -131,7 +132,7 @@ class PrivateGit:
 
     def resume(self) -> None:
         """After `stop`, let it run again."""
-        self._ended = False
+        self._stopped.clear()
 
     def _environment(self, index: str) -> Mapping[str, str]:
         others = alternates(self.root)
