@@ -17,7 +17,7 @@ from tugline.protocol.commands import Rewind
 from tugline.protocol.errors import SessionError
 from tugline.protocol.events import CommandAnswered, ConversationRewound, Event
 from tugline.protocol.specs import FileStep
-from tugline.testing import ModelServer, ScriptedProvider, call, reply
+from tugline.testing import ModelServer, ScriptedProvider, call, gate, reply
 
 FILES: dict[str, str | bytes] = {"a.txt": "one\n", "b.txt": "b\n", "d/c.txt": "c\n"}
 
@@ -339,6 +339,23 @@ async def test_what_somebody_does_between_turns_is_on_record_as_nobodys(tmp_path
         await session.run("two")
     assert [(record.calls, [one.path for one in record.files]) for record in shop.changes()] == [
         (("call_1_1",), ["a.txt"]), ((), ["b.txt"]), (("call_3_1",), ["n"]),
+    ]  # fmt: skip
+
+
+async def test_what_somebody_does_between_two_commands_is_not_put_down_to_them(tmp_path: Path) -> None:
+    shop = Workshop(tmp_path, files=FILES)
+    script = [
+        reply(shell("echo x > a.txt")), reply(gate("middle"), shell("echo y > d/c.txt")), reply("Done."),
+    ]  # fmt: skip
+    provider = ScriptedProvider(script)
+    async with shop.session(provider=provider) as session:
+        running = asyncio.create_task(session.run("Go"))
+        await provider.reached("middle")
+        shop.write("b.txt", "mine\n")
+        provider.open("middle")
+        await running
+    assert [(record.calls, [one.path for one in record.files]) for record in shop.changes()] == [
+        (("call_1_1",), ["a.txt"]), ((), ["b.txt"]), (("call_2_1",), ["d/c.txt"]),
     ]  # fmt: skip
 
 

@@ -88,6 +88,7 @@ async def play(folder: Path, first: list[list[Any]], second: list[list[Any]], ba
 @settings(max_examples=6, suppress_health_check=[HealthCheck.too_slow])
 @given(turns, turns, st.integers(0, 5))
 @example([[shell(command("rm -rf {0}; mkdir -p {0}; echo x > {0}/z", "b.txt"))]], [], 0)
+@example([[shell("rm -rf d; echo x > d")]], [], 0)
 @example([[shell(f"echo one > {BAD_NAME}")], [shell(f"rm {BAD_NAME}")]], [], 1)
 async def test_a_rewind_gives_the_files_of_that_moment(first: Any, second: Any, back: int) -> None:
     with tempfile.TemporaryDirectory(dir=os.environ.get("TMPDIR")) as folder:

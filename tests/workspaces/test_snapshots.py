@@ -80,7 +80,7 @@ def test_a_look_finds_what_was_made_changed_and_removed(tmp_path: Path) -> None:
     assert looker.look() == []
 
 
-def test_a_file_written_twice_in_the_same_moment_is_seen_twice(tmp_path: Path) -> None:
+def test_a_file_that_is_written_again_and_again_is_seen_each_time(tmp_path: Path) -> None:
     shop, looker = make(tmp_path)
     looker.look()
     for letter in "xyzxyz":

@@ -92,7 +92,7 @@ class FilePast:
         return root if root and os.path.isdir(root) else self._checkpoints.root
 
     def _planned(self, targets: Sequence[Target], force: bool) -> list[_Planned]:
-        """What is to be done, files that are removed first: others may take the place of their folders."""
+        """What is to be done, last with those files that others stand in the way of: these are removed by then."""
         planned: list[_Planned | None] = []
         in_the_way: list[tuple[Target, str]] = []
         for target in targets:
@@ -110,7 +110,7 @@ class FilePast:
         for target, why in in_the_way:
             free = restoring.would_be_free(target.path, removed)
             planned.append(self._decided(target, Found(obstacle="" if free else why), force))
-        return sorted((one for one in planned if one is not None), key=lambda one: one.step.do != "delete")
+        return [one for one in planned if one is not None]
 
     def _decided(self, target: Target, found: Found, force: bool) -> _Planned | None:
         have = target.wanted is not None and self._checkpoints.contents.get(target.wanted.digest) is not None
