@@ -13,6 +13,7 @@ from typing import Protocol
 import anyio
 import anyio.to_thread
 
+from tugline.loop.executor import is_call_cancelled
 from tugline.loop.transcript import Transcript
 from tugline.loop.voice import Voice
 from tugline.ports import FileStat, Workspace, WorkspaceError
@@ -122,7 +123,11 @@ class Checkpoints:
             # whoever is interrupted does not wait for a look: the next one tells what the call did
             self._running.pop(call, None)
             self._ended[call] = None
-        await self.look()
+        try:
+            await self.look()
+        except anyio.get_cancelled_exc_class():
+            if is_call_cancelled():
+                raise  # else the tool has cancelled the task it ran in: its result stands, and the next look tells
 
     async def write(
         self, workspace: Workspace, call: CallId, path: str, data: bytes, expect: FileStat | None
