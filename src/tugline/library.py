@@ -10,12 +10,12 @@ import anyio
 
 from tugline.app.session import open_session
 from tugline.options import make_options
-from tugline.protocol.commands import Command, Interrupt, PromptContent, SetMode, SetModel, Steer
+from tugline.protocol.commands import Command, Interrupt, PromptContent, RewindWhat, SetMode, SetModel, Steer
 from tugline.protocol.errors import SessionError
 from tugline.protocol.events import Event, SessionStarted, TurnFinished
 from tugline.protocol.ids import MessageId, SessionId
 from tugline.protocol.records import Compacted
-from tugline.protocol.specs import Mode
+from tugline.protocol.specs import FileStep, Mode
 from tugline.rules.costs import Costs
 from tugline.rules.exports import ExportFormat
 from tugline.rules.filling import Filling
@@ -23,6 +23,7 @@ from tugline.rules.history import Spoken
 from tugline.runtime import session as runtime
 from tugline.runtime.attendant import InquiryCallback, PermissionCallback
 from tugline.runtime.bus import Subscription
+from tugline.runtime.past import Rewinding, RewindPreview
 from tugline.runtime.session import as_content
 
 
@@ -125,9 +126,21 @@ class Session:
         """What the person said in this conversation, oldest first: what `rewind` can go back to."""
         return await self.inside.prompts()
 
-    async def rewind(self, prompt: MessageId) -> Spoken:
-        """Go on from before these words of the person; they are returned. The file keeps what was."""
-        return await self.inside.rewind(prompt)
+    async def rewind(self, prompt: MessageId, what: RewindWhat = "conversation", *, force: bool = False) -> Rewinding:
+        """Go back to before these words of the person; they are returned, with what became of the files.
+
+        `what`: the `conversation` goes on from there (the transcript keeps what was), or the `files` that the agent
+        changed are again what they were, or `both`. A file that somebody else has changed too is left alone, unless
+        `force`."""
+        return await self.inside.rewind(prompt, what, force=force)
+
+    async def rewind_preview(self, prompt: MessageId) -> RewindPreview:
+        """What a rewind of files to before these words would do with each."""
+        return await self.inside.rewind_preview(prompt)
+
+    async def undo_rewind(self, *, force: bool = False) -> tuple[FileStep, ...]:
+        """Take the last rewind of files back: they are again what they were before it."""
+        return await self.inside.undo_rewind(force=force)
 
     async def clear(self) -> None:
         """Begin the conversation anew; the file keeps what was."""

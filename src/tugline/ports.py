@@ -92,6 +92,40 @@ class Tool(Protocol):
         ...
 
 
+class ToolWrapper:
+    """A tool that does what another one does. What is put around it stands in `run`."""
+
+    def __init__(self, tool: Tool) -> None:
+        self.name = tool.name
+        self.spec = tool.spec
+        self.deferred = tool.deferred
+        self.result_limit = tool.result_limit
+        self.interrupt = tool.interrupt
+        self.family = tool.family
+        self.filtered: bool = getattr(tool, "filtered", False)
+        self._tool = tool
+
+    def parse(self, data: dict[str, Any]) -> Any:
+        """The tool's."""
+        return self._tool.parse(data)
+
+    def footprint(self, data: Any) -> Footprint:
+        """The tool's."""
+        return self._tool.footprint(data)
+
+    def subjects(self, data: Any) -> tuple[Subject, ...]:
+        """The tool's."""
+        return self._tool.subjects(data)
+
+    def title(self, data: Any) -> str:
+        """The tool's."""
+        return self._tool.title(data)
+
+    async def run(self, data: Any, context: ToolContext) -> Result:
+        """The tool's."""
+        return await self._tool.run(data, context)
+
+
 class FileStat(Struct, frozen=True):
     """A file as the system knows it. `path` is the resolved one; `kind` is `file`, `folder` or `other`."""
 

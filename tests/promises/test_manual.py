@@ -32,6 +32,7 @@ from tugline.tools.define import RESULT_LIMIT
 
 LIBRARY = manual.page("how-to/use-the-library.md")
 LONG = manual.page("how-to/long-sessions.md")
+GO_BACK = manual.page("how-to/go-back.md")
 EVENTS = manual.page("reference/events.md")
 TRANSCRIPT = manual.page("reference/transcript.md")
 TOOLS = manual.page("reference/tools.md")
@@ -128,6 +129,15 @@ SCRIPTS: dict[str, tuple[str, Script | list[Step], str]] = {
         ],
         "summary smaller\ntotal\n",
     ),
+    "go back": (
+        GO_BACK,
+        [
+            reply(call("Read", file_path="cart.py")),
+            reply(call("Edit", file_path="cart.py", old_string="total", new_string="add_up")),
+            reply("It is add_up now."),
+        ],
+        "restore cart.py \nBack to before: Rename the function total in cart.py to add_up.\n",
+    ),
     "events": (
         EVENTS,
         [reply("I look. ", call("Read", file_path="cart.py")), reply("It subtracts.")],
@@ -147,7 +157,8 @@ def sources(text: str) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize(
-    ("name", "source"), [pair for page in (LIBRARY, LONG, EVENTS, INSTRUCTIONS, TRANSCRIPT) for pair in sources(page)]
+    ("name", "source"),
+    [pair for page in dict.fromkeys(page for page, *_ in SCRIPTS.values()) for pair in sources(page)],
 )
 async def test_an_example_runs_as_it_stands(name: str, source: str, tmp_path: Path) -> None:
     _, script, expected = SCRIPTS[name]
@@ -261,6 +272,7 @@ PARTS = (
     permissions.Option,
     instructions.LoadedFile,
     specs.Display,
+    specs.FileStep,
     specs.Progress,
 )
 

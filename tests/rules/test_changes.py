@@ -28,9 +28,7 @@ def use(call: str, tool: str, **given: str) -> ToolUse:
 
 
 def changed(*files: FileChange, calls: tuple[str, ...] = (), by: str = "") -> FilesChanged:
-    return FilesChanged(
-        files=files, calls=tuple(CallId(call) for call in calls), root="/p", by="rewind" if by else "", time=2.0
-    )
+    return FilesChanged(files=files, calls=tuple(CallId(call) for call in calls), root="/p", rewind=by, time=2.0)
 
 
 def rows(*records: AnyRecord) -> list[tuple[str | None, str, list[str], list[tuple[str, str]]]]:
@@ -77,6 +75,14 @@ def test_one_calls_many_changes_are_one_and_what_did_not_come_about_is_none() ->
         changed(FileChange("c", None, state("1")), calls=("c2",)),
         changed(FileChange("c", state("1"), None), calls=("c2",)),
     ) == [("one", "calls", [""], [("a", "changed")])]  # fmt: skip
+
+
+def test_our_own_change_that_a_look_finds_again_after_a_crash_is_told_once() -> None:
+    assert rows(
+        prompt("one"),
+        changed(FileChange("a", state("1"), state("2")), calls=("c1",)),
+        changed(FileChange("a", state("1"), state("2")), FileChange("b", None, state("x"))),
+    ) == [("one", "calls", [""], [("a", "changed")]), ("one", "others", [], [("b", "created")])]
 
 
 def test_a_mode_alone_is_a_change_and_lines_are_counted_where_they_can_be() -> None:

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 
 from tugline.app.briefing import make_instructions, make_scheme, touching
+from tugline.app.checkpoints import checkpointed, make_checkpoints
 from tugline.app.compaction import make_compaction
 from tugline.app.core import Core, make_core, make_shelf, open_provider
 from tugline.app.equipment import make_standing, make_tools, make_workspace
@@ -28,6 +29,7 @@ from tugline.rules.permission import denied_tools
 from tugline.rules.prompt import system_prompt, whats_new
 from tugline.runtime.briefing import FileBriefing
 from tugline.runtime.errands import Errands
+from tugline.runtime.file_past import FilePast
 from tugline.runtime.mentions import Mentions
 from tugline.runtime.past import Past
 from tugline.runtime.questions import Questions
@@ -73,9 +75,14 @@ async def _compose(options: Options, stack: AsyncExitStack) -> Session:
     scheme = make_scheme(options, core.config, standing, provider.card(core.catalog.resolve(core.model)))
     instructions = make_instructions(core, scheme)
     touched = touching(instructions)
-    tools = Toolset(touched(tool) for tool in tools)
+    transcript = Transcript(core.opening.log, core.clock)
+    checkpoints = make_checkpoints(core, transcript, workspace.roots)
+    kept = checkpointed(checkpoints)
+    if checkpoints is not None:
+        stack.push_async_callback(checkpoints.aclose)
+    tools = Toolset(kept(touched(tool)) for tool in tools)
     spill = FileSpill(core.kept)
-    gear = _gear(core, tools, Gate(standing, questions, core.voice), workspace, spill)
+    gear = _gear(core, tools, Gate(standing, questions, core.voice), workspace, transcript, spill)
     core.ledger.note = gear.transcript.paid
     around = _enter(core, gear, await look_around(workspace, core.config.cwd))
     agent = Agent(
@@ -96,7 +103,8 @@ async def _compose(options: Options, stack: AsyncExitStack) -> Session:
         gear.transcript.restore(core.history)
         # what was kept for a session that this one is a copy of is still named in it
         allow_reading(standing, [os.path.join(os.path.dirname(core.kept), origin) for origin in core.history.origins])
-    past = Past(gear, core.opening.log, core.config.cwd)
+    files = None if checkpoints is None else FilePast(gear, checkpoints, core.ids)
+    past = Past(gear, core.opening.log, core.config.cwd, files)
     return Session(
         agent,
         core.bus,
@@ -134,11 +142,13 @@ def _enter(core: Core, gear: Gear, now: Surroundings) -> Surroundings:
     if words:
         gear.inbox.put(Letter((Text(wording.reminder(words)),), hidden=True))
     for message in history.standing.queued:
-        gear.inbox.put(Letter(plain_content(message), id=message.id))
+        gear.inbox.put(Letter(plain_content(message), message.hidden, message.id))
     return kept or now
 
 
-def _gear(core: Core, tools: Toolset, gate: Gate, workspace: LocalWorkspace, spill: FileSpill) -> Gear:
+def _gear(
+    core: Core, tools: Toolset, gate: Gate, workspace: LocalWorkspace, transcript: Transcript, spill: FileSpill
+) -> Gear:
     settings = core.config.settings
     state = AgentState(core.config.cwd)
     if core.history is not None:
@@ -147,7 +157,7 @@ def _gear(core: Core, tools: Toolset, gate: Gate, workspace: LocalWorkspace, spi
         tools=tools,
         gate=gate,
         workspace=workspace,
-        transcript=Transcript(core.opening.log, core.clock),
+        transcript=transcript,
         spill=spill,
         voice=core.voice,
         clock=core.clock,

@@ -159,6 +159,25 @@ class Compaction(Struct, frozen=True, rename="camel", omit_defaults=True):
     files_tokens: Annotated[int, Meta(ge=0, description="Tokens of all of these together")] = 25_000
 
 
+class Checkpoints(Struct, frozen=True, rename="camel", omit_defaults=True):
+    """What is kept so that changes of files can be taken back."""
+
+    enabled: Annotated[bool, Meta(description="Whether former contents of files are kept at all")] = True
+    commands: Annotated[
+        bool, Meta(description="Whether git work trees are looked at, to take back what shell commands change")
+    ] = True
+    max_file_bytes: Annotated[int, Meta(ge=0, description="Bytes of the largest file whose content is kept")] = (
+        33_554_432
+    )
+    max_files: Annotated[
+        int, Meta(ge=0, description="Files in a work tree beyond which shell commands cannot be taken back")
+    ] = 50_000
+    session_bytes: Annotated[
+        int, Meta(ge=0, description="Bytes that a session may have looked into again because they changed")
+    ] = 1_073_741_824
+    seconds: Annotated[float, Meta(gt=0, description="Seconds that a look at a work tree may take")] = 10.0
+
+
 class PriceSetting(Struct, frozen=True, rename="camel", omit_defaults=True):
     """US dollars per million tokens; the cache's as multiples of the input price."""
 
@@ -202,6 +221,7 @@ class Settings(Struct, frozen=True, rename="camel", omit_defaults=True):
     context: Context = Context()
     sessions: Sessions = Sessions()
     compaction: Compaction = Compaction()
+    checkpoints: Checkpoints = Checkpoints()
     env: Annotated[dict[str, str], Meta(description="Variables for shell commands and servers")] = {}
     theme: Annotated[str, Meta(description="Colours of the terminal app")] = "auto"
     trusted_folders: Annotated[

@@ -28,6 +28,11 @@ class Inbox:
     def __len__(self) -> int:
         return len(self._letters)
 
+    @property
+    def rouses(self) -> bool:
+        """Whether there is a letter that is worth a turn of its own: what the person knows already waits for words."""
+        return any(not letter.hidden for letter in self._letters)
+
     def put(self, letter: Letter) -> None:
         """Leave a letter."""
         self._letters.append(letter)

@@ -1,5 +1,7 @@
 """What is asked inwards: imperative, data only."""
 
+from typing import Literal
+
 from msgspec import Struct
 
 from tugline.protocol import permissions
@@ -7,6 +9,7 @@ from tugline.protocol.blocks import Document, Image, Text
 from tugline.protocol.ids import MessageId, QuestionId
 from tugline.protocol.specs import Mode
 
+RewindWhat = Literal["conversation", "files", "both"]
 PromptContent = tuple[Text | Image | Document, ...]
 
 
@@ -52,10 +55,13 @@ class Rename(Struct, frozen=True, tag_field="type", tag="rename"):
     title: str
 
 
-class Rewind(Struct, frozen=True, tag_field="type", tag="rewind"):
-    """Go on from before the person's words with that id, once no turn runs."""
+class Rewind(Struct, frozen=True, tag_field="type", tag="rewind", omit_defaults=True):
+    """Go back to before the person's words with that id, once no turn runs: the conversation, the files that the
+    agent changed since, or both. `force`: also files that somebody else has changed too."""
 
     prompt: MessageId
+    what: RewindWhat = "conversation"
+    force: bool = False
 
 
 class Clear(Struct, frozen=True, tag_field="type", tag="clear"):

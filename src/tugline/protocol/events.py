@@ -18,7 +18,7 @@ from tugline.protocol.ids import AgentId, CallId, MessageId, QuestionId, ReplyId
 from tugline.protocol.instructions import LoadedFile
 from tugline.protocol.messages import Assistant, User
 from tugline.protocol.permissions import PermissionQuestion, UserQuestion
-from tugline.protocol.specs import Display, Footprint, Mode, Progress, Purpose
+from tugline.protocol.specs import Display, FileStep, Footprint, Mode, Progress, Purpose
 from tugline.protocol.usage import Spend, Usage
 
 EndReason = Literal[
@@ -296,6 +296,14 @@ class CompactionFinished(Event, frozen=True, tag="compaction_finished"):
     failure: str = ""
 
 
+class FilesRewound(Event, frozen=True, tag="files_rewound"):
+    """Files were put back to what they were before the person's words `prompt`; `None`: that was taken back. `files`
+    says of each what was done, or why not."""
+
+    prompt: MessageId | None
+    files: tuple[FileStep, ...]
+
+
 class UsageReported(Event, frozen=True, tag="usage_reported"):
     """What a request cost, and the session's sum so far. `cache_miss`: which section had changed, where the prompt
     cache was missed."""
@@ -384,6 +392,7 @@ AnyEvent = (
     | ConversationRewound
     | CompactionStarted
     | CompactionFinished
+    | FilesRewound
     | UsageReported
     | LimitReached
     | Notice

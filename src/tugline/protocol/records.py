@@ -127,14 +127,14 @@ class FilesChanged(Record, frozen=True, tag="files_changed"):
     """Calls are about to change files, or have changed them, when `node` was the head. Several calls where they ran at
     the same time.
 
-    `calls` is empty where something else than the agent changed them between two looks, or where they were put back
-    (`by`). `root` is the project's folder."""
+    `calls` is empty where something else than the agent changed them between two looks, or where they were put back:
+    `rewind` is the id of what did that. `root` is the project's folder."""
 
     files: tuple[FileChange, ...]
     calls: tuple[CallId, ...] = ()
     node: MessageId | None = None
     root: str = ""
-    by: Literal["", "rewind"] = ""
+    rewind: str = ""
 
 
 class Paid(Record, frozen=True, tag="paid"):

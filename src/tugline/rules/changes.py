@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from tugline.protocol.blocks import Text, ToolUse
 from tugline.protocol.ids import AgentId, CallId, MessageId
@@ -70,13 +70,14 @@ def changes(records: Sequence[AnyRecord], lines: CountLines = lambda before, aft
         if made:
             found.append(TurnChanges(prompt.id if prompt else None, _words(prompt), began, made))
 
+    left: dict[str, FileState | None] = {}
     for record in records:
         match record:
             case Said(message=User(source="person") as message, time=time):
                 close()
                 prompt, began, sets = message, time, []
             case FilesChanged():
-                sets.append(record)
+                sets.append(_news(record, left))
             case _:
                 pass
     close()
@@ -95,13 +96,26 @@ def same(one: FileState | None, other: FileState | None) -> bool:
     return bool(one.digest) and (one.digest, one.link) == (other.digest, other.link)
 
 
+def _news(record: FilesChanged, left: dict[str, FileState | None]) -> FilesChanged:
+    """The record without what it only tells again: after a crash, a look may find our own changes. `left` is how each
+    file was left."""
+    told = tuple(
+        change
+        for change in record.files
+        if record.calls or record.rewind or (path := file_path(change, record.root)) not in left
+        or not same(left[path], change.after)
+    )  # fmt: skip
+    left.update((file_path(change, record.root), change.after) for change in record.files)
+    return record if len(told) == len(record.files) else structs.replace(record, files=told)
+
+
 def _joined(records: Sequence[FilesChanged]) -> Iterator[FilesChanged]:
     """Neighbouring records of the same calls as one: a call may change many files one by one, or one many times."""
     last: FilesChanged | None = None
     for record in records:
-        if last is not None and (last.calls, last.by, last.root) == (record.calls, record.by, record.root):
+        if last is not None and (last.calls, last.rewind, last.root) == (record.calls, record.rewind, record.root):
             last = FilesChanged(
-                files=(*last.files, *record.files), calls=last.calls, root=last.root, by=last.by, time=last.time
+                files=(*last.files, *record.files), calls=last.calls, root=last.root, rewind=last.rewind, time=last.time
             )
             continue
         if last is not None:
@@ -126,7 +140,7 @@ def _change_set(record: FilesChanged, uses: dict[CallId, MadeBy], agent: AgentId
             "created" if before is None else "deleted" if after is None else "changed"
         )
         files.append(ChangedFile(begun.path, kind, before, after, begun.kept, lines(before, after)))
-    by: Literal["calls", "rewind", "others"] = "calls" if record.calls else "rewind" if record.by else "others"
+    by: Literal["calls", "rewind", "others"] = "calls" if record.calls else "rewind" if record.rewind else "others"
     calls = tuple(uses.get(call) or MadeBy(call) for call in record.calls)
     return ChangeSet(by, calls, tuple(files), record.time, agent)
 

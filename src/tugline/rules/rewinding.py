@@ -57,11 +57,9 @@ def since(records: Sequence[AnyRecord], prompt: MessageId) -> tuple[FilesChanged
 
 
 def last_rewind(records: Sequence[AnyRecord]) -> tuple[FilesChanged, ...]:
-    """The last time that files were put back."""
-    for record in reversed(records):
-        if isinstance(record, FilesChanged) and record.by == "rewind":
-            return (record,)
-    return ()
+    """The changes of the last time that files were put back."""
+    made = [record for record in records if isinstance(record, FilesChanged) and record.rewind]
+    return tuple(record for record in made if record.rewind == made[-1].rewind)
 
 
 def targets(records: Sequence[FilesChanged], place: Callable[[str], str]) -> tuple[Target, ...]:
@@ -70,7 +68,7 @@ def targets(records: Sequence[FilesChanged], place: Callable[[str], str]) -> tup
     chains: dict[str, list[tuple[FileChange, bool]]] = {}
     for record in records:
         root = place(record.root)
-        ours = bool(record.calls) or record.by == "rewind"
+        ours = bool(record.calls) or bool(record.rewind)
         for change in record.files:
             chains.setdefault(file_path(change, root), []).append((change, ours))
     return tuple(target for path, chain in chains.items() if (target := _target(path, chain)) is not None)
@@ -84,11 +82,13 @@ def _target(path: str, chain: list[tuple[FileChange, bool]]) -> Target | None:
     foreign = False
     before = after = chain[0][0].before
     for change, ours in chain:
+        if not ours and same(change.after, after):
+            continue  # our own change, seen again after a crash
         # by somebody else, or after something that nobody recorded; what was recorded may not have come about
         foreign = foreign or not ours or not (same(change.before, after) or same(change.before, before))
         before, after = change.before, change.after
-    first, last = chain[0][0], chain[-1][0]
-    return Target(path, first, first.before, last.after, last.before, first.kept, foreign)
+    first = chain[0][0]
+    return Target(path, first, first.before, after, before, first.kept, foreign)
 
 
 def step(target: Target, found: Found, *, have: bool, force: bool = False) -> FileStep | None:

@@ -25,6 +25,7 @@ from tugline.protocol.commands import (
     Rename,
     Reply,
     Rewind,
+    RewindWhat,
     SetMode,
     SetModel,
     Snip,
@@ -46,7 +47,7 @@ from tugline.protocol.events import (
 from tugline.protocol.ids import MessageId, SessionId
 from tugline.protocol.messages import User
 from tugline.protocol.records import Compacted, Titled
-from tugline.protocol.specs import Mode
+from tugline.protocol.specs import FileStep, Mode
 from tugline.protocol.usage import Spend
 from tugline.rules import wording
 from tugline.rules.costs import Costs
@@ -59,7 +60,7 @@ from tugline.runtime.copies import Copies
 from tugline.runtime.interlude import Interlude, Outcome
 from tugline.runtime.mentions import Mentions
 from tugline.runtime.notes import Notes
-from tugline.runtime.past import Past
+from tugline.runtime.past import Past, Rewinding, RewindPreview
 from tugline.runtime.questions import Questions
 from tugline.runtime.session_commands import session_commands
 from tugline.runtime.shortening import Shortening
@@ -172,9 +173,17 @@ class Session:
         """What the person said in this conversation, oldest first: what `rewind` can go back to."""
         return await self.between(self.past.prompts)
 
-    async def rewind(self, prompt: MessageId) -> Spoken:
-        """Go on from before these words of the person; they are returned. The file keeps what was."""
-        return await self.between(lambda: self.past.rewind(prompt))
+    async def rewind(self, prompt: MessageId, what: RewindWhat = "conversation", *, force: bool = False) -> Rewinding:
+        """Go back to before these words of the person; they are returned. The transcript keeps what was."""
+        return await self.between(lambda: self.past.rewind(prompt, what, force=force))
+
+    async def rewind_preview(self, prompt: MessageId) -> RewindPreview:
+        """What a rewind of files to before these words would do."""
+        return await self.between(lambda: self.past.preview(prompt))
+
+    async def undo_rewind(self, *, force: bool = False) -> tuple[FileStep, ...]:
+        """Take the last rewind of files back."""
+        return await self.between(lambda: self.past.undo_rewind(force=force))
 
     async def clear(self) -> None:
         """Begin the conversation anew."""
@@ -328,8 +337,8 @@ class Session:
 
     def _work_of(self, command: Rewind | Clear | Compact | Snip | Uncompact) -> Callable[[], Awaitable[object]]:
         match command:
-            case Rewind(prompt):
-                return lambda: self.past.rewind(prompt)
+            case Rewind(prompt, what, force):
+                return lambda: self.past.rewind(prompt, what, force=force)
             case Clear():
                 return self.past.clear
             case Compact(words):
@@ -352,7 +361,7 @@ class Session:
 
     async def _serve(self) -> None:
         while True:
-            if not self._waiting and not (self._letters_start and self.agent.gear.inbox):
+            if not self._waiting and not (self._letters_start and self.agent.gear.inbox.rouses):
                 self._wake = anyio.Event()
                 await self._wake.wait()
                 continue
