@@ -9,6 +9,7 @@ from tugline.app.core import Core, make_core, make_shelf, open_provider
 from tugline.app.equipment import make_standing, make_tools, make_workspace
 from tugline.app.keeping import allow_reading, make_copies, make_notes
 from tugline.app.models import resolve_model
+from tugline.app.trust import settle_trust, withheld_line
 from tugline.config.load import Config
 from tugline.context.surroundings import look_around
 from tugline.loop.agent import Agent, AgentSpec
@@ -47,7 +48,7 @@ async def open_session(options: Options) -> AsyncIterator[Session]:
     """A running session; leaving it ends what runs and closes everything. Raises `TuglineError` for what the user can
     mend."""
     async with AsyncExitStack() as stack:
-        session = await _compose(options, stack)
+        session = await _compose(await settle_trust(options), stack)
         async with session:
             yield session
 
@@ -201,9 +202,8 @@ def _elsewhere(core: Core) -> tuple[str, ...]:
 def _notices(config: Config, standing: Standing) -> tuple[str, ...]:
     """What the person should know at the start."""
     lines = [problem.text for problem in config.problems]
-    if config.withheld:
-        names = ", ".join(sorted({name for name, _ in config.withheld}))
-        lines.append(f"This folder is not trusted: its settings {names} do not count. With --trust they do.")
+    if withheld := withheld_line(config):
+        lines.append(withheld)
     if standing.mode == "bypassPermissions" and hasattr(os, "geteuid") and os.geteuid() == 0:
         lines.append("Running as root with the mode bypassPermissions: nothing will be asked about.")
     return tuple(lines)

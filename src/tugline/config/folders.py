@@ -21,6 +21,16 @@ class Folders(Struct, frozen=True):
         return os.path.join(self.config, "settings.json")
 
     @property
+    def trust(self) -> str:
+        """The file of the folders that the user trusts."""
+        return os.path.join(self.config, "trust.json")
+
+    @property
+    def plans(self) -> str:
+        """Where plans are kept."""
+        return os.path.join(self.data, "plans")
+
+    @property
     def sessions(self) -> str:
         """Where transcripts are kept."""
         return os.path.join(self.data, "sessions")
