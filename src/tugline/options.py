@@ -12,6 +12,7 @@ from tugline.ports import Provider, Tool
 from tugline.protocol.errors import UsageError
 from tugline.protocol.specs import Effort, Mode
 from tugline.protocol.trust import TrustAnswer, TrustQuestion
+from tugline.runtime.attendant import PermissionTool
 
 SOURCES = ("user", "project", "local")
 _SESSION_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
@@ -40,7 +41,8 @@ class Options(Struct, frozen=True, kw_only=True):
     a `TrustQuestion` before it begins where something is new, and answers true, false or `TrustAnswer`; `None`: what
     was approved before. `resume` goes on with a session: its id, the beginning of it, or words of its title or first
     prompt; `continue_session` with the one of this project that was used last; `fork_session` with a copy. `title` is
-    its name; `titles`: a small model names it on the side, if nobody else does.
+    its name; `titles`: a small model names it on the side, if nobody else does. `permission_tool` is asked for
+    permissions before, or beside, a person: `Allow`, `Deny`, true, false, or `None` for no opinion.
     `settings` is a settings file's path, or settings themselves. `setting_sources` names which settings files count
     (`user`, `project`, `local`; `None`: all that the folder's trust allows). `instruction_files` names the files of
     instructions that are read in place of `AGENTS.md` and `CLAUDE.md`; empty: none. `record` is a file that the
@@ -70,6 +72,7 @@ class Options(Struct, frozen=True, kw_only=True):
     setting_sources: tuple[str, ...] | None = None
     instruction_files: tuple[str, ...] | None = None
     trust: bool | TrustCallback | None = None
+    permission_tool: PermissionTool | None = None
     attended: bool = False
     session_id: str | None = None
     resume: str | None = None
@@ -116,6 +119,8 @@ def _checked(name: str, value: Any) -> Any:
         raise _wrong(name, "true or false", value)
     if name == "trust" and not (isinstance(value, bool) or callable(value)):
         raise _wrong(name, "true, false or a callable", value)
+    if name == "permission_tool" and not callable(value):
+        raise _wrong(name, "a callable", value)
     if name in _TEXTS and not isinstance(value, str):
         raise _wrong(name, "text", value)
     if name == "permission_mode":

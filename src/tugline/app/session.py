@@ -1,15 +1,16 @@
 """A session, put together."""
 
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 
 from tugline.app.briefing import make_instructions, make_scheme, touching
 from tugline.app.core import Core, make_core, make_shelf, open_provider
-from tugline.app.equipment import make_standing, make_tools, make_workspace
+from tugline.app.equipment import make_gate, make_standing, make_tools, make_workspace
 from tugline.app.keeping import allow_reading, make_copies, make_notes
 from tugline.app.models import resolve_model
-from tugline.app.trust import settle_trust, withheld_line
+from tugline.app.trust import make_place, settle_trust, withheld_line
 from tugline.config.load import Config
 from tugline.context.surroundings import look_around
 from tugline.loop.agent import Agent, AgentSpec
@@ -30,11 +31,14 @@ from tugline.runtime.briefing import FileBriefing
 from tugline.runtime.errands import Errands
 from tugline.runtime.mentions import Mentions
 from tugline.runtime.past import Past
+from tugline.runtime.planning import Planning
 from tugline.runtime.questions import Questions
 from tugline.runtime.resuming import plain_content, resumed_state
 from tugline.runtime.session import Session
 from tugline.runtime.standing import Standing
 from tugline.runtime.titles import Titles
+from tugline.runtime.telling import AS_ROOT, Telling
+from tugline.stores.plan import PlanFile
 from tugline.stores.spill import FileSpill
 from tugline.tools.builtin.read import Read
 from tugline.tools.define import RESULT_LIMIT
@@ -58,27 +62,33 @@ async def _compose(options: Options, stack: AsyncExitStack) -> Session:
     provider = open_provider(core, options)
     stack.push_async_callback(provider.aclose)
     workspace = make_workspace(core.config, core.environ, core.kept)
-    standing = make_standing(core.config, workspace, core.kept)
+    plan = PlanFile(os.path.join(os.path.realpath(core.config.folders.plans), f"{core.session}.md"))
+    standing = make_standing(core.config, workspace, core.kept, plan.path)
     questions = Questions(core.voice, core.ids, attended=options.attended)
+    inbox = Inbox()
+    planning = Planning(standing, questions, plan, inbox)
+    telling = Telling(core.voice, inbox, planning, warn=_mode_warning, grow=partial(setattr, workspace, "roots"))
     errands = Errands(
         provider,
-        lambda: core.catalog.resolve(core.access.small_model(core.catalog.resolve(core.model))),
+        lambda name: core.catalog.resolve(name or core.access.small_model(core.catalog.resolve(core.model))),
         core.ids,
         core.ledger,
         lambda: core.voice.origin.session,
     )
-    tools = make_tools(options, core.config, questions, errands, core.environ, standing.hides)
+    tools = make_tools(options, core.config, questions, errands, core.environ, standing.hides, planning)
     tools = without(tools, denied_tools(standing.policy, tools.names))
     scheme = make_scheme(options, core.config, standing, provider.card(core.catalog.resolve(core.model)))
     instructions = make_instructions(core, scheme)
     touched = touching(instructions)
     tools = Toolset(touched(tool) for tool in tools)
     spill = FileSpill(core.kept)
-    gear = _gear(core, tools, Gate(standing, questions, core.voice), workspace, spill)
+    gear = _gear(
+        core, tools, workspace, inbox, spill, lambda said: make_gate(options, core, standing, questions, errands, said)
+    )
     core.ledger.note = gear.transcript.paid
     around = _enter(core, gear, await look_around(workspace, core.config.cwd))
     agent = Agent(
-        _spec(core, options, tools, standing.mode, around),
+        _spec(core, options, tools, around),
         model=core.model,
         provider=provider,
         gear=gear,
@@ -93,18 +103,21 @@ async def _compose(options: Options, stack: AsyncExitStack) -> Session:
         gear.transcript.restore(core.history)
         # what was kept for a session that this one is a copy of is still named in it
         allow_reading(standing, [os.path.join(os.path.dirname(core.kept), origin) for origin in core.history.origins])
+    planning.begin(gear.transcript.messages)
+    standing.told = telling.changed
     return Session(
         agent,
         core.bus,
         questions,
         started=lambda: _started(core, tools, standing.mode),
-        set_mode=standing.set_mode,
+        standing=standing,
         notices=(*core.opening.notices, *_elsewhere(core), *_notices(core.config, standing)),
         mentions=Mentions(gear, touched(Read()), standing),
         past=Past(gear, core.opening.log, core.config.cwd),
         copies=make_copies(core, gear, spill, workspace, standing),
         notes=make_notes(core, gear, standing, scheme),
         titles=Titles(gear, errands) if options.titles and core.config.settings.sessions.titles else None,
+        place=make_place(options, core, planning),
         title=options.title or "",
         resources=stack.pop_all(),
     )
@@ -133,20 +146,28 @@ def _enter(core: Core, gear: Gear, now: Surroundings) -> Surroundings:
     return kept or now
 
 
-def _gear(core: Core, tools: Toolset, gate: Gate, workspace: LocalWorkspace, spill: FileSpill) -> Gear:
+def _gear(
+    core: Core,
+    tools: Toolset,
+    workspace: LocalWorkspace,
+    inbox: Inbox,
+    spill: FileSpill,
+    make_gate: Callable[[Transcript], Gate],
+) -> Gear:
     settings = core.config.settings
     state = AgentState(core.config.cwd)
     if core.history is not None:
         state = resumed_state(core.history, workspace.roots, core.config.cwd)
+    transcript = Transcript(core.opening.log, core.clock)
     return Gear(
         tools=tools,
-        gate=gate,
+        gate=make_gate(transcript),
         workspace=workspace,
-        transcript=Transcript(core.opening.log, core.clock),
+        transcript=transcript,
         spill=spill,
         voice=core.voice,
         clock=core.clock,
-        inbox=Inbox(),
+        inbox=inbox,
         state=StateCell(state),
         agent=AgentId("main"),
         limit=settings.limits.parallel_calls,
@@ -155,13 +176,12 @@ def _gear(core: Core, tools: Toolset, gate: Gate, workspace: LocalWorkspace, spi
     )
 
 
-def _spec(core: Core, options: Options, tools: Toolset, mode: Mode, around: Surroundings) -> AgentSpec:
+def _spec(core: Core, options: Options, tools: Toolset, around: Surroundings) -> AgentSpec:
     settings = core.config.settings
     return AgentSpec(
         system=system_prompt(
             around=around,
             model=core.catalog.resolve(core.model),
-            mode=mode,
             deferred=tools.deferred(),
             replaced=options.system_prompt,
             appended=(options.append_system_prompt,) if options.append_system_prompt else (),
@@ -204,6 +224,11 @@ def _notices(config: Config, standing: Standing) -> tuple[str, ...]:
     lines = [problem.text for problem in config.problems]
     if withheld := withheld_line(config):
         lines.append(withheld)
-    if standing.mode == "bypassPermissions" and hasattr(os, "geteuid") and os.geteuid() == 0:
-        lines.append("Running as root with the mode bypassPermissions: nothing will be asked about.")
+    if warning := _mode_warning(standing.mode):
+        lines.append(warning)
     return tuple(lines)
+
+
+def _mode_warning(mode: Mode) -> str:
+    """What a person should know of a mode here."""
+    return AS_ROOT if mode == "bypassPermissions" and hasattr(os, "geteuid") and os.geteuid() == 0 else ""

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from msgspec import Struct, structs
 
 from tugline.app.config import load_config
+from tugline.app.core import Core
 from tugline.config.load import Config
 from tugline.config.parts import project_parts
 from tugline.config.trust import TrustStore
@@ -14,6 +15,8 @@ from tugline.protocol.errors import UsageError
 from tugline.protocol.ids import QuestionId
 from tugline.protocol.trust import TrustAnswer, TrustItem, TrustQuestion
 from tugline.rules.trust import compared
+from tugline.runtime.planning import Planning
+from tugline.runtime.standing_commands import Place
 
 
 class Folder(Struct, frozen=True, eq=False):
@@ -83,6 +86,31 @@ async def settle_trust(options: Options) -> Options:
         return structs.replace(options, trust=True)
     folder.settle(answer)
     return options
+
+
+_GROUNDS = {
+    "nothing": "this folder is not trusted (tugline trust)",
+    "said so": "trusted for all that it says",
+    "approved": "trusted, item by item",
+}
+UNCONFINED = "none; commands run with your own rights"
+
+
+def make_place(options: Options, core: Core, planning: Planning) -> Place:
+    """What a session knows of its folder. Somebody in front of it is asked where it has parts that nobody has
+    approved; what they approve counts from the next session on."""
+    config = core.config
+    folder = survey_trust(options) if options.attended and options.trust is None else None
+    return Place(
+        project_root=config.project_root,
+        trust=_GROUNDS[config.trust.grounds],
+        withheld=config.withheld,
+        plan=planning.file.read,
+        plan_file=planning.file.path,
+        sandbox=lambda: UNCONFINED,
+        settle_trust=lambda answer: None if folder is None or not answer.trusted else folder.settle(answer),
+        trust_question=None if folder is None else folder.question(QuestionId(core.ids.new("question"))),
+    )
 
 
 REMEDY = "See and approve it: tugline trust"

@@ -76,8 +76,9 @@ def _remove(path: str) -> int:
     roots = [real]
     if os.path.isdir(real):
         roots.append(load_config(Options(cwd=real)).project_root)
-    if any([_store().forget(root) for root in dict.fromkeys(roots)]):
-        return streams.put(f"{visible(roots[-1])} is not trusted any more.\n")
+    forgotten = [root for root in dict.fromkeys(roots) if _store().forget(root)]
+    if forgotten:
+        return streams.put(f"{visible(forgotten[-1])} is not trusted any more.\n")
     raise UsageError(f"{visible(real)} is not among the trusted folders. See: tugline trust --list")
 
 

@@ -22,6 +22,7 @@ from tugline.config.sources import (
 )
 from tugline.config.trust import TrustStore, standing_trust
 from tugline.protocol.errors import ConfigError
+from tugline.protocol.specs import Mode
 from tugline.protocol.trust import TrustItem
 from tugline.rules.rule import Kind, Rule, RuleError, parse_rule
 from tugline.rules.trust import FREE, HARMLESS, Trust, foreign_items, setting_items
@@ -76,6 +77,11 @@ class Config(Struct, frozen=True):
     secrets: Secrets = Secrets()
 
     @property
+    def forbidden_modes(self) -> frozenset[Mode]:
+        """Modes that a setting takes away."""
+        return _forbidden(self.settings)
+
+    @property
     def trusted(self) -> bool:
         """Whether the folder is trusted; what is new or changed in it may be withheld all the same."""
         return self.trust.folder
@@ -116,8 +122,10 @@ def load(
     merged, origins = _merge(kept)
     rules, wrong = _rules(kept)
     problems += wrong
+    settings_built, wrong = _with_permitted_mode(_build(merged), origins)
+    problems += wrong
     return Config(
-        settings=_build(merged),
+        settings=settings_built,
         folders=folders,
         cwd=cwd,
         home=home,
@@ -317,6 +325,32 @@ def _build(merged: Mapping[Path, Any]) -> Settings:
             at = at.setdefault(part, {})
         at[path[-1]] = value
     return msgspec.convert(nested, Settings)
+
+
+def _forbidden(settings: Settings) -> frozenset[Mode]:
+    given = settings.permissions
+    found: list[Mode] = []
+    if given.disable_bypass_permissions_mode:
+        found.append("bypassPermissions")
+    if given.disable_auto_mode:
+        found.append("auto")
+    return frozenset(found)
+
+
+def _with_permitted_mode(
+    settings: Settings, origins: Mapping[Path, tuple[Origin, ...]]
+) -> tuple[Settings, list[Problem]]:
+    """A mode that is switched off and was asked for outright stops the session; one of a settings file is not taken."""
+    mode = settings.permissions.default_mode
+    if mode not in _forbidden(settings):
+        return settings, []
+    name = "disableAutoMode" if mode == "auto" else "disableBypassPermissionsMode"
+    by = origins[("permissions", name)][-1]
+    asked = origins[("permissions", "defaultMode")][-1]
+    problem = Problem("error", f"The mode {mode} is switched off ({by}).", fatal=asked.layer == "command line")
+    return structs.replace(settings, permissions=structs.replace(settings.permissions, default_mode="default")), [
+        problem
+    ]
 
 
 def value_of(settings: Settings, path: Path) -> Any:

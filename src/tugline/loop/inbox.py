@@ -17,6 +17,8 @@ class Letter(Struct, frozen=True):
     id: MessageId | None = None
     """Of the message that it becomes, where somebody knows it already."""
     source: Source = "letter"
+    quiet: bool = False
+    """It waits for the next prompt: it does not begin a turn by itself."""
 
 
 class Inbox:
@@ -27,6 +29,19 @@ class Inbox:
 
     def __len__(self) -> int:
         return len(self._letters)
+
+    @property
+    def pressing(self) -> bool:
+        """Whether a letter waits that is worth a turn of its own."""
+        return any(not letter.quiet for letter in self._letters)
+
+    def take_back(self, letter: Letter) -> bool:
+        """Take a letter out again; false if it has been delivered."""
+        for position, waiting in enumerate(self._letters):
+            if waiting is letter:
+                del self._letters[position]
+                return True
+        return False
 
     def put(self, letter: Letter) -> None:
         """Leave a letter."""

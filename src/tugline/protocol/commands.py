@@ -40,6 +40,12 @@ class SetMode(Struct, frozen=True, tag_field="type", tag="set_mode"):
     mode: Mode
 
 
+class AddDirectory(Struct, frozen=True, tag_field="type", tag="add_directory"):
+    """Let this folder count as the working folder, for the rest of the session."""
+
+    path: str
+
+
 class SetModel(Struct, frozen=True, tag_field="type", tag="set_model"):
     """Use this model from the next request on."""
 
@@ -62,4 +68,4 @@ class Clear(Struct, frozen=True, tag_field="type", tag="clear"):
     """Begin the conversation anew, once no turn runs."""
 
 
-Command = Prompt | Steer | Interrupt | Reply | SetMode | SetModel | Rename | Rewind | Clear
+Command = Prompt | Steer | Interrupt | Reply | SetMode | AddDirectory | SetModel | Rename | Rewind | Clear

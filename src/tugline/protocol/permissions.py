@@ -11,56 +11,19 @@ from tugline.protocol.trust import TrustAnswer, TrustQuestion
 
 Remember = Literal["once", "session", "always"]
 Behavior = Literal["allow", "ask", "deny"]
+UpdateKind = Literal["addRules", "replaceRules", "removeRules", "setMode", "addDirectories", "removeDirectories"]
 Destination = Literal["session", "localSettings", "projectSettings", "userSettings"]
-"""How long a change holds: for the session, or in that settings file too."""
 
 
-class AddRules(Struct, frozen=True, tag="add_rules"):
-    """These rules hold from now on."""
+class PermissionUpdate(Struct, frozen=True, omit_defaults=True):
+    """A change of what stands, that goes with an answer: rules of one behaviour, the mode, or allowed directories."""
 
-    rules: tuple[str, ...]
+    kind: UpdateKind
+    rules: tuple[str, ...] = ()
     behavior: Behavior = "allow"
+    mode: Mode = "default"
+    directories: tuple[str, ...] = ()
     destination: Destination = "session"
-
-
-class ReplaceRules(Struct, frozen=True, tag="replace_rules"):
-    """These rules hold in place of those of that behavior and destination."""
-
-    rules: tuple[str, ...]
-    behavior: Behavior = "allow"
-    destination: Destination = "session"
-
-
-class RemoveRules(Struct, frozen=True, tag="remove_rules"):
-    """These rules do not hold any more, as far as that destination said so."""
-
-    rules: tuple[str, ...]
-    behavior: Behavior = "allow"
-    destination: Destination = "session"
-
-
-class ChangeMode(Struct, frozen=True, tag="change_mode"):
-    """Another permission mode."""
-
-    mode: Mode
-    destination: Destination = "session"
-
-
-class AddDirectories(Struct, frozen=True, tag="add_directories"):
-    """These folders count as the working folder."""
-
-    directories: tuple[str, ...]
-    destination: Destination = "session"
-
-
-class RemoveDirectories(Struct, frozen=True, tag="remove_directories"):
-    """These folders do not count as the working folder any more."""
-
-    directories: tuple[str, ...]
-    destination: Destination = "session"
-
-
-PermissionUpdate = AddRules | ReplaceRules | RemoveRules | ChangeMode | AddDirectories | RemoveDirectories
 
 
 class Allow(Struct, frozen=True, tag="allow", omit_defaults=True):

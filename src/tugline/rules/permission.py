@@ -88,9 +88,9 @@ def _strict(query: Query, policy: Policy, parts: Sequence[Part]) -> Verdict | No
             return VerdictDeny(f"refused in every mode: {why}")
     for rule in policy.ask:
         if whole.hits(rule) or any(part.hits(rule) for part in parts):
-            return VerdictAsk(f"the rule {rule} asks")
+            return VerdictAsk(f"the rule {rule} asks", person=True)
     if query.hook == "ask":
-        return VerdictAsk("a hook asks")
+        return VerdictAsk("a hook asks", person=True)
     for rule in (*policy.deny, *policy.ask):
         for part in parts:
             if part.may_hit(rule):
@@ -98,7 +98,7 @@ def _strict(query: Query, policy: Policy, parts: Sequence[Part]) -> Verdict | No
     for part in parts:
         why = part.danger()
         if why:
-            return VerdictAsk(f"{part.label}: {why}")
+            return VerdictAsk(f"{part.label}: {why}", person=True)
     return None
 
 
