@@ -12,7 +12,7 @@ from tugline.app.keeping import allow_reading, make_copies, make_notes
 from tugline.app.models import resolve_model
 from tugline.app.trust import make_place, settle_trust, withheld_line
 from tugline.config.load import Config
-from tugline.context.surroundings import look_around
+from tugline.context.surroundings import git_settings, look_around
 from tugline.loop.agent import Agent, AgentSpec
 from tugline.loop.executor import Gear, StateCell
 from tugline.loop.gate import Gate
@@ -25,6 +25,7 @@ from tugline.protocol.ids import AgentId
 from tugline.protocol.records import FORMAT, Opened, Resumed
 from tugline.protocol.specs import AgentState, Mode, Surroundings
 from tugline.rules import wording
+from tugline.rules.git_guard import working
 from tugline.rules.permission import denied_tools
 from tugline.rules.prompt import system_prompt, whats_new
 from tugline.runtime.briefing import FileBriefing
@@ -86,7 +87,11 @@ async def _compose(options: Options, stack: AsyncExitStack) -> Session:
         core, tools, workspace, inbox, spill, lambda said: make_gate(options, core, standing, questions, errands, said)
     )
     core.ledger.note = gear.transcript.paid
-    around = _enter(core, gear, await look_around(workspace, core.config.cwd))
+    git = await git_settings(workspace, core.config.cwd)
+    if not core.config.trusted:
+        # what a command of the model's lets git do must not be what the folder says that git does
+        workspace.add_environment(working(git or ()))
+    around = _enter(core, gear, await look_around(workspace, core.config.cwd, git))
     agent = Agent(
         _spec(core, options, tools, around),
         model=core.model,
