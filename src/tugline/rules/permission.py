@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from tugline.protocol.permissions import Verdict, VerdictAllow, VerdictAsk, VerdictDeny
 from tugline.protocol.specs import CommandSubject, DomainSubject, Footprint, PathSubject, Subject
@@ -43,7 +43,10 @@ class Query(Struct, frozen=True):
 def decide(query: Query, policy: Policy, resolve: Resolve, expand: Expand | None = None) -> Verdict:
     """Whether the call may run. Never raises, as long as `resolve` and `expand` do not."""
     parts = _parts(query, policy, resolve, expand)
-    verdict = _strict(query, policy, parts) or _lenient(query, policy, parts)
+    strict = _strict(query, policy, parts)
+    if isinstance(strict, VerdictAsk):
+        strict = structs.replace(strict, person=True)
+    verdict = strict or _lenient(query, policy, parts)
     if policy.mode == "dontAsk" and isinstance(verdict, VerdictAsk):
         return VerdictDeny(f"{verdict.reason}; the mode dontAsk denies what would be asked")
     return verdict
@@ -88,9 +91,9 @@ def _strict(query: Query, policy: Policy, parts: Sequence[Part]) -> Verdict | No
             return VerdictDeny(f"refused in every mode: {why}")
     for rule in policy.ask:
         if whole.hits(rule) or any(part.hits(rule) for part in parts):
-            return VerdictAsk(f"the rule {rule} asks", person=True)
+            return VerdictAsk(f"the rule {rule} asks")
     if query.hook == "ask":
-        return VerdictAsk("a hook asks", person=True)
+        return VerdictAsk("a hook asks")
     for rule in (*policy.deny, *policy.ask):
         for part in parts:
             if part.may_hit(rule):
@@ -98,7 +101,7 @@ def _strict(query: Query, policy: Policy, parts: Sequence[Part]) -> Verdict | No
     for part in parts:
         why = part.danger()
         if why:
-            return VerdictAsk(f"{part.label}: {why}", person=True)
+            return VerdictAsk(f"{part.label}: {why}")
     return None
 
 

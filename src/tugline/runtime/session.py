@@ -40,11 +40,12 @@ from tugline.protocol.events import (
     SessionStarted,
     TurnFinished,
 )
-from tugline.protocol.ids import MessageId, SessionId
+from tugline.protocol.ids import MessageId, QuestionId, SessionId
 from tugline.protocol.messages import User
+from tugline.protocol.permissions import Answer
 from tugline.protocol.records import Titled
 from tugline.protocol.specs import Mode
-from tugline.protocol.trust import TrustQuestion
+from tugline.protocol.trust import TrustAnswer, TrustQuestion
 from tugline.protocol.usage import Spend
 from tugline.rules import wording
 from tugline.rules.costs import Costs
@@ -177,7 +178,13 @@ class Session:
 
     async def _ask_trust(self, question: TrustQuestion) -> None:
         """Ask for as long as the session goes on; nothing waits for the answer."""
-        answer = await self.questions.trust(question)
+        await self.questions.trust(question)
+
+    def _reply(self, question: QuestionId, answer: Answer) -> None:
+        if self.questions.answer(question, answer) and isinstance(answer, TrustAnswer):
+            self._settle_trust(answer)
+
+    def _settle_trust(self, answer: TrustAnswer) -> None:
         try:
             self.place.settle_trust(answer)
         except TuglineError as error:
@@ -250,7 +257,7 @@ class Session:
             case Interrupt():
                 self.interrupt()
             case Reply(question, answer):
-                self.questions.answer(question, answer)
+                self._reply(question, answer)
             case Rewind(prompt):
                 self._take_up(Interlude(lambda: self.past.rewind(prompt)))
             case Clear():
