@@ -21,7 +21,7 @@ from tugline.app.briefing import MANAGED_INSTRUCTIONS
 from tugline.config.settings import Settings
 from tugline.context.gathering import READ_LIMIT
 from tugline.options import Options
-from tugline.protocol import blocks, errors, events, instructions, messages, permissions, records, specs, usage
+from tugline.protocol import blocks, errors, events, instructions, messages, permissions, records, specs, trust, usage
 from tugline.protocol.codec import decode_record, encode
 from tugline.rules import paths, shell_commands, shell_tables
 from tugline.rules.instructions import HOPS, RULES, file_matcher, groups
@@ -32,6 +32,8 @@ from tugline.tools.define import RESULT_LIMIT
 
 LIBRARY = manual.page("how-to/use-the-library.md")
 EVENTS = manual.page("reference/events.md")
+CLONED = manual.page("how-to/open-a-cloned-repository.md")
+PLAN = manual.page("how-to/plan-first.md")
 TRANSCRIPT = manual.page("reference/transcript.md")
 TOOLS = manual.page("reference/tools.md")
 PERMISSIONS = manual.page("reference/permissions.md")
@@ -122,6 +124,12 @@ SCRIPTS: dict[str, tuple[str, Script | list[Step], str]] = {
         [reply("I look. ", call("Read", file_path="cart.py")), reply("It subtracts.")],
         "I look. Read: ",
     ),
+    "trust": (CLONED, [], "()\n"),
+    "plan": (
+        PLAN,
+        [reply(call("ExitPlanMode", plan="Split it, run the tests.")), reply("Done.")],
+        "Split it, run the tests.\nDone.\n",
+    ),
     "instructions": (INSTRUCTIONS, [reply("Cents.")], "started project AGENTS.md 5\n"),
     "transcript": (TRANSCRIPT, [reply("It subtracts.")], "user said: What is it?\nassistant said: It subtracts.\n"),
 }
@@ -136,7 +144,8 @@ def sources(text: str) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize(
-    ("name", "source"), [pair for page in (LIBRARY, EVENTS, INSTRUCTIONS, TRANSCRIPT) for pair in sources(page)]
+    ("name", "source"),
+    [pair for page in (LIBRARY, CLONED, PLAN, EVENTS, INSTRUCTIONS, TRANSCRIPT) for pair in sources(page)],
 )
 async def test_an_example_runs_as_it_stands(name: str, source: str, tmp_path: Path) -> None:
     _, script, expected = SCRIPTS[name]
@@ -220,7 +229,7 @@ async def test_a_yes_for_always_is_saved_where_the_manual_says(tmp_path: Path) -
 def test_every_option_is_in_the_table_and_no_other() -> None:
     (options,) = manual.tables(manual.sections(LIBRARY, 2)["Options"])
     named = [name for row in options for name in manual.codes(row[0])]
-    assert sorted(named) == sorted([*Options.__struct_fields__, "permission", "inquiry"])
+    assert sorted(named) == sorted([*Options.__struct_fields__, "permission", "inquiry", "plan"])
 
 
 def test_the_manual_names_every_public_name() -> None:
@@ -245,9 +254,12 @@ PARTS = (
     usage.Spend,
     errors.Failure,
     permissions.PermissionQuestion,
+    permissions.PlanQuestion,
     permissions.UserQuestion,
     permissions.Inquiry,
     permissions.Option,
+    trust.TrustQuestion,
+    trust.TrustItem,
     instructions.LoadedFile,
     specs.Display,
     specs.Progress,
