@@ -17,8 +17,6 @@ class Letter(Struct, frozen=True):
     id: MessageId | None = None
     """Of the message that it becomes, where somebody knows it already."""
     source: Source = "letter"
-    quiet: bool = False
-    """It waits for the next prompt: it does not begin a turn by itself."""
 
 
 class Inbox:
@@ -31,9 +29,9 @@ class Inbox:
         return len(self._letters)
 
     @property
-    def pressing(self) -> bool:
-        """Whether a letter waits that is worth a turn of its own."""
-        return any(not letter.quiet for letter in self._letters)
+    def rouses(self) -> bool:
+        """Whether there is a letter that is worth a turn of its own: what the person knows already waits for words."""
+        return any(not letter.hidden for letter in self._letters)
 
     def take_back(self, letter: Letter) -> bool:
         """Take a letter out again; false if it has been delivered."""

@@ -59,7 +59,7 @@ class Planning:
         on = self._standing.mode == "plan"
         if on != self._known:
             text = planning.entered(self.file.path) if on else planning.left(self._standing.mode)
-            letter = Letter((Text(wording.reminder(text)),), hidden=True, quiet=True)
+            letter = Letter((Text(wording.reminder(text)),), hidden=True)
             self._inbox.put(letter)
             self._pending = (letter, on)
 

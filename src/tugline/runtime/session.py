@@ -114,7 +114,7 @@ class Session:
         self._turn: Turn | Interlude[Any] | None = None
         self._current: MessageId | None = None
         self._tasks: TaskGroup | None = None
-        self._letters_start = not agent.gear.inbox.pressing  # what an earlier process left waits for a prompt
+        self._letters_start = not agent.gear.inbox.rouses  # what an earlier process left waits for a prompt
         self._closed = False
         self.opening: SessionStarted | None = None
         """What the session began with; subscribers of later hours find it here."""
@@ -353,7 +353,7 @@ class Session:
 
     async def _serve(self) -> None:
         while True:
-            if not self._waiting and not (self._letters_start and self.agent.gear.inbox.pressing):
+            if not self._waiting and not (self._letters_start and self.agent.gear.inbox.rouses):
                 self._wake = anyio.Event()
                 await self._wake.wait()
                 continue

@@ -52,4 +52,4 @@ class Telling:
         lines = [f"{path} is a working directory now, too." for path in new]
         lines += [f"{path} is no working directory any more." for path in gone]
         text = Text(wording.reminder("\n".join(lines)))
-        self._inbox.put(Letter((text,), hidden=True, quiet=True))
+        self._inbox.put(Letter((text,), hidden=True))
