@@ -1,6 +1,7 @@
 """Rules that a person said "always" to are kept in the project's local settings."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -66,3 +67,21 @@ def test_nothing_is_saved_through_a_link(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="link"):
         save_rules(project, ["Read"])
     assert list(elsewhere.iterdir()) == []
+
+
+def test_a_pipe_in_place_of_the_file_is_said_and_holds_nobody_up(tmp_path: Path) -> None:
+    local(tmp_path).parent.mkdir()
+    os.mkfifo(local(tmp_path))
+    with pytest.raises(ConfigError, match="cannot be read"):
+        save_rules(tmp_path, ["Read"])
+
+
+def test_a_rule_that_was_kept_can_be_replaced_and_taken_back(tmp_path: Path) -> None:
+    path = save_rules(tmp_path, ["Read", "Edit"])
+    for update, left in (
+        (PermissionUpdate("removeRules", rules=("Read", "Bash")), ["Edit"]),
+        (PermissionUpdate("replaceRules", rules=("WebFetch",)), ["WebFetch"]),
+        (PermissionUpdate("addRules", rules=("WebFetch", "Bash(x)")), ["WebFetch", "Bash(x)"]),
+    ):
+        save(path, update)
+        assert json.loads(local(tmp_path).read_text())["permissions"]["allow"] == left

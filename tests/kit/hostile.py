@@ -157,6 +157,20 @@ def odd_files(root: Path, alarm: Alarm) -> None:
     os.mkfifo(root / "AGENTS.md")
 
 
+def odd_git(root: Path, alarm: Alarm) -> None:
+    """A pipe in place of git's folder."""
+    os.mkfifo(root / ".git")
+
+
+def odd_work_tree(root: Path, alarm: Alarm) -> None:
+    """A work tree of a repository whose own files are pipes."""
+    entry = root / "repo/.git/worktrees/x"
+    entry.mkdir(parents=True)
+    for name in ("gitdir", "HEAD", "commondir", "config"):
+        os.mkfifo(entry / name)
+    _write(root / ".git", f"gitdir: {entry}\n")
+
+
 def huge_settings(root: Path, alarm: Alarm) -> None:
     _write(root / ".tugline/settings.json", "{")
     os.truncate(root / ".tugline/settings.json", 1 << 30)
@@ -203,5 +217,6 @@ def code(root: Path, alarm: Alarm) -> None:
 
 FOLDERS: tuple[Callable[[Path, Alarm], None], ...] = (
     own_settings, foreign_settings, servers, environment_files, git_settings, included_git_settings,
-    foreign_git_folder, links, odd_files, huge_settings, deep_settings, strange_names, curious_instructions, code,
+    foreign_git_folder, links, odd_files, odd_git, odd_work_tree, huge_settings, deep_settings, strange_names,
+    curious_instructions, code,
 )  # fmt: skip

@@ -329,3 +329,17 @@ async def test_the_commands_show_what_stands_and_change_it(desk: Desk) -> None:
     for part in ("Permission mode: plan", "this folder is not trusted (tugline trust)", ".jsonl", "Sandbox: "):
         assert part in status
     assert model.requests == []
+
+
+async def test_where_approvals_are_kept_is_asked_about_in_every_mode(desk: Desk) -> None:
+    path = desk.state / "config" / "trust.json"
+    model = ScriptedProvider(
+        [
+            reply(call("Write", file_path=str(path), content="{}")),
+            reply(call("Bash", command=f"echo x > {path}")),
+            reply("ok"),
+        ]
+    )
+    async with desk.session(model, permission_mode="bypassPermissions") as opened:
+        finished = await opened.run("Go")
+    assert (len(finished.denials), path.exists()) == (2, False)

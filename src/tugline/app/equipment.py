@@ -1,5 +1,6 @@
 """What an agent works with: workspace, rules, tools."""
 
+import os
 from collections.abc import Mapping, Sequence
 
 from tugline.app.config import real_folder
@@ -63,6 +64,7 @@ def make_standing(config: Config, workspace: LocalWorkspace, kept: str, plan: st
         home=config.home,
         project_root=config.project_root,
         readable=tuple(path for path in (kept, plan) if path),
+        own=(os.path.realpath(config.folders.config),),
         plan_file=plan,
     )
 

@@ -1,6 +1,7 @@
 """Whether the project's own settings and parts count: what of it is approved, and asking before a session begins."""
 
 import inspect
+import os
 from collections.abc import Iterable
 
 from msgspec import Struct, structs
@@ -60,7 +61,9 @@ class Folder(Struct, frozen=True, eq=False):
 def survey_trust(options: Options) -> Folder:
     """Look at the folder of a session with these options. Nothing in it is run."""
     config = load_config(options)
-    return Folder(config, compared(config.trust, (*config.items, *project_parts(config.project_root))))
+    # in the home folder these are the user's own
+    parts = () if config.project_root == os.path.realpath(config.home) else project_parts(config.project_root)
+    return Folder(config, compared(config.trust, (*config.items, *parts)))
 
 
 async def settle_trust(options: Options) -> Options:

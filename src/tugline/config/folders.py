@@ -109,15 +109,19 @@ def main_repository(root: str) -> str:
     """The repository that the folder is a work tree of; the folder itself where it is none, or only claims to be: the
     repository must know of it too."""
     try:
-        with open(os.path.join(root, ".git"), encoding="utf-8") as file:
-            line = file.read(4_096)
+        line = _beginning(os.path.join(root, ".git"))
         if not line.startswith("gitdir: "):
             return root
         entry = os.path.realpath(os.path.join(root, line.removeprefix("gitdir: ").strip()))
-        with open(os.path.join(entry, "gitdir"), encoding="utf-8") as file:
-            back = os.path.realpath(os.path.join(entry, file.read(4_096).strip()))
+        back = os.path.realpath(os.path.join(entry, _beginning(os.path.join(entry, "gitdir")).strip()))
     except (OSError, ValueError):
         return root
     git = os.path.dirname(os.path.dirname(entry))
     known = os.path.basename(os.path.dirname(entry)) == "worktrees" and os.path.basename(git) == ".git"
     return os.path.dirname(git) if known and back == os.path.join(os.path.realpath(root), ".git") else root
+
+
+def _beginning(path: str) -> str:
+    """The beginning of a text file; a pipe in its place is empty, and holds nobody up."""
+    with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
+        return (file.read(4_096) or b"").decode()

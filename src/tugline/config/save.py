@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from tugline.config.folders import make_private
+from tugline.config.sources import SIZE_LIMIT
 from tugline.protocol.errors import ConfigError
 from tugline.protocol.permissions import PermissionUpdate
 
@@ -64,8 +65,9 @@ def _remove(found: list[Any], gone: Sequence[str]) -> None:
 
 def _read(path: str) -> dict[str, Any]:
     try:
-        with open(path, encoding="utf-8") as file:
-            settings = json.load(file)
+        # a pipe in its place must not hold us up
+        with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
+            settings = json.loads(file.read(SIZE_LIMIT) or b"")
     except FileNotFoundError:
         return {}
     except (OSError, ValueError, RecursionError) as error:
