@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from command import Desk
-from hostile import FOLDERS, Alarm, code, git_settings, own_settings
+from hostile import FOLDERS, Alarm, code, git_settings, own_settings, strange_names
 
 from tugline.testing import ModelServer, call, reply
 
@@ -49,20 +49,18 @@ async def test_a_run_in_it_starts_nothing_reaches_nothing_and_changes_nothing(
     sent = [request.raw for request in server.requests]
     assert not any(b"canary" in raw or b"root:x:0" in raw for raw in sent)
     assert not any(b'"model":"evil"' in raw for raw in sent)
-
-
-@pytest.mark.parametrize("lay", FOLDERS, ids=lambda lay: lay.__name__)
-async def test_to_show_what_would_count_runs_nothing_and_writes_no_control_character(
-    desk: Desk, alarm: Alarm, lay: Lay
-) -> None:
-    lay(desk.cwd, alarm)
     shown = await desk.run("trust")
-    assert (shown.code, alarm.sprung()) == (2, "")
+    assert (shown.code, alarm.sprung(), seen(desk.folder / "state")) == (2, "", [])
     assert "Nobody is there to say yes" in shown.err
     assert not [char for char in CONTROL if char in shown.out + shown.err]
-    assert "Traceback" not in shown.err
+
+
+async def test_what_shows_settings_starts_nothing_either(desk: Desk, alarm: Alarm) -> None:
+    for lay in (own_settings, git_settings, strange_names, code):
+        lay(desk.cwd, alarm)
     for words in (("config", "show"), ("config", "context"), ("trust", "--diff")):
-        await desk.run(*words)
+        shown = await desk.run(*words)
+        assert not [char for char in CONTROL if char in shown.out + shown.err]
     assert (alarm.sprung(), seen(desk.folder / "state")) == ("", [])
 
 
