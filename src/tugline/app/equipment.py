@@ -7,7 +7,7 @@ from tugline.app.config import real_folder
 from tugline.app.core import Core
 from tugline.app.settings_keeper import SettingsKeeper
 from tugline.config.load import Config
-from tugline.loop.gate import Gate
+from tugline.loop.gate import Classifying, Gate
 from tugline.loop.transcript import Transcript
 from tugline.net.client import HttpClient
 from tugline.options import Options
@@ -15,7 +15,6 @@ from tugline.ports import Planner, Tool, WorkspaceError
 from tugline.rules.permission import Policy
 from tugline.rules.shell_footprint import is_read_only
 from tugline.runtime.attendant import FunctionResponder
-from tugline.runtime.classifier import Classifier
 from tugline.runtime.errands import Errands
 from tugline.runtime.questions import Questions
 from tugline.runtime.standing import Standing
@@ -87,18 +86,23 @@ def make_gate(
     transcript: Transcript,
 ) -> Gate:
     """The gate of the main agent: who is asked, and in which order."""
-    given = core.config.settings.auto_mode
-    classifier = Classifier(
-        errands,
-        lambda: transcript.messages,
-        core.voice,
-        small=given.model or "",
-        seconds=given.timeout,
-        in_row=given.denials_in_row,
-        total=given.denials_in_all,
-    )
+
+    def make_classifier() -> Classifying:
+        from tugline.runtime.classifier import Classifier  # noqa: PLC0415  imported here: start-up cost
+
+        given = core.config.settings.auto_mode
+        return Classifier(
+            errands,
+            lambda: transcript.messages,
+            core.voice,
+            small=given.model or "",
+            seconds=given.timeout,
+            in_row=given.denials_in_row,
+            total=given.denials_in_all,
+        )
+
     responders = () if options.permission_tool is None else (FunctionResponder(options.permission_tool, core.voice),)
-    return Gate(standing, questions, core.voice, responders=responders, classifier=classifier)
+    return Gate(standing, questions, core.voice, responders=responders, make_classifier=make_classifier)
 
 
 def make_tools(

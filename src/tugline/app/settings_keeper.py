@@ -4,12 +4,14 @@ import os
 
 from tugline.app.config import real_folder
 from tugline.config.load import Config
-from tugline.config.save import FILES, save
 from tugline.config.trust import TrustStore
 from tugline.protocol.errors import ConfigError
 from tugline.protocol.permissions import Destination, PermissionUpdate
 from tugline.protocol.trust import TrustItem
 from tugline.rules.trust import setting_items
+
+FILES = {"localSettings": ".tugline/settings.local.json", "projectSettings": ".tugline/settings.json"}
+"""The project's files; git ignores the first."""
 
 
 class SettingsKeeper:
@@ -31,6 +33,8 @@ class SettingsKeeper:
 
     def keep(self, update: PermissionUpdate) -> None:
         """Write it there. Raises `ConfigError`."""
+        from tugline.config.save import save  # noqa: PLC0415  imported here: start-up cost
+
         path = self.file(update.destination)
         if not path:
             raise ConfigError("this folder is not trusted, so it counts for this session only (tugline trust).")

@@ -9,7 +9,6 @@ from msgspec import Struct, structs
 from tugline.app.config import load_config
 from tugline.app.core import Core
 from tugline.config.load import Config
-from tugline.config.parts import project_parts
 from tugline.config.trust import TrustStore
 from tugline.options import Options
 from tugline.protocol.errors import UsageError
@@ -60,6 +59,8 @@ class Folder(Struct, frozen=True, eq=False):
 
 def survey_trust(options: Options) -> Folder:
     """Look at the folder of a session with these options. Nothing in it is run."""
+    from tugline.config.parts import project_parts  # noqa: PLC0415  imported here: start-up cost
+
     config = load_config(options)
     # in the home folder these are the user's own
     parts = () if config.project_root == os.path.realpath(config.home) else project_parts(config.project_root)

@@ -12,9 +12,6 @@ from tugline.config.sources import SIZE_LIMIT
 from tugline.protocol.errors import ConfigError
 from tugline.protocol.permissions import PermissionUpdate
 
-FILES = {"localSettings": ".tugline/settings.local.json", "projectSettings": ".tugline/settings.json"}
-"""The project's files; git ignores the first."""
-
 
 def save(path: str, update: PermissionUpdate, *, ignored: bool = False) -> None:
     """Write the change into a settings file; what else stands in it is kept. `ignored`: git is told to ignore it.

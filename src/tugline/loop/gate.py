@@ -4,7 +4,7 @@ The order is that of the specification: deny rules, hooks, ask rules, safety che
 All but the hooks and the question is decided by `Judge`, which is pure.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, Protocol
 
 import anyio
@@ -86,7 +86,7 @@ class Gate:
     """Decides about every call of one agent.
 
     `responders` are asked before a person is, or, for the main agent, while the person is asked too: the first answer
-    counts. `classifier` stands before them in the mode auto.
+    counts. The classifier stands before them in the mode auto, and is made when it is first needed.
     """
 
     def __init__(
@@ -97,14 +97,15 @@ class Gate:
         hooks: ToolHooks | None = None,
         *,
         responders: Sequence[Responder] = (),
-        classifier: Classifying | None = None,
+        make_classifier: Callable[[], Classifying] | None = None,
     ) -> None:
         self._judge = judge
         self._asker = asker
         self._voice = voice
         self._hooks = hooks
         self._responders = tuple(responders)
-        self._classifier = classifier
+        self._make_classifier = make_classifier
+        self._classifier: Classifying | None = None
         self._one_question = anyio.Lock()
 
     async def check(
@@ -190,8 +191,10 @@ class Gate:
     def _before_person(self, verdict: Verdict) -> tuple[Responder, ...]:
         """Who may answer before a person does. What a rule or a danger asks about is not for a model to settle."""
         settled = isinstance(verdict, VerdictAsk) and verdict.person
-        if self._classifier is None or settled or self._judge.mode != "auto":
+        if self._make_classifier is None or settled or self._judge.mode != "auto":
             return self._responders
+        if self._classifier is None:
+            self._classifier = self._make_classifier()
         return (self._classifier, *self._responders)
 
     async def _answer(
