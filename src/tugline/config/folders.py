@@ -91,6 +91,21 @@ def make_private(folder: str) -> str:
     return folder
 
 
+def write_privately(path: str, raw: bytes) -> None:
+    """Put a file of the user's own in place, whole or not at all. `OSError` where that fails."""
+    fresh = f"{path}.{os.getpid()}.new"
+    fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        with os.fdopen(fd, "wb") as file:
+            file.write(raw)
+            file.flush()
+            os.fsync(fd)
+        os.replace(fresh, path)
+    except BaseException:
+        os.unlink(fresh)
+        raise
+
+
 def find_project_root(cwd: str, home: str) -> str:
     """The nearest folder at or above `cwd` that holds `.git` or `.tugline`, never the home folder itself or above."""
     at = cwd

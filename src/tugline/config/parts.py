@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from tugline.protocol.trust import ItemKind, TrustItem
 from tugline.rules.paths import inside
-from tugline.rules.trust import as_json
+from tugline.rules.trust import as_json, make_item
 
 FILE_LIMIT = 256_000
 FILES = 2_000
@@ -40,10 +40,10 @@ def _servers(root: str) -> Iterator[TrustItem]:
         servers = json.loads(text)["mcpServers"]
         entries = sorted((str(name), as_json(entry)) for name, entry in servers.items())
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        yield TrustItem("server", ".mcp.json", "", text)
+        yield make_item("server", ".mcp.json", "", text)
         return
     for name, entry in entries:
-        yield TrustItem("server", ".mcp.json", name, entry)
+        yield make_item("server", ".mcp.json", name, entry)
 
 
 def _files(root: str) -> Iterator[TrustItem]:
@@ -58,7 +58,7 @@ def _files(root: str) -> Iterator[TrustItem]:
             source = os.path.relpath(path, root)
             text = read_text(root, source)
             if text is not None and (kind in ("tool", "plugin") or runs_something(text)):
-                yield TrustItem(kind, source, "", text)
+                yield make_item(kind, source, "", text)
 
 
 def _below(folder: str, root: str) -> Iterator[str]:

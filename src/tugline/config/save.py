@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from tugline.config.folders import make_private
+from tugline.config.folders import make_private, write_privately
 from tugline.config.sources import SIZE_LIMIT
 from tugline.protocol.errors import ConfigError
 from tugline.protocol.permissions import PermissionUpdate
@@ -105,17 +105,9 @@ def _ignore(folder: str) -> None:
 
 
 def _write(path: str, settings: dict[str, Any]) -> None:
-    fresh = f"{path}.{os.getpid()}.new"
     try:
-        fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-        try:
-            with os.fdopen(fd, "w", encoding="utf-8") as file:
-                file.write(json.dumps(settings, indent=2, ensure_ascii=False) + "\n")
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(fresh, path)
-        except BaseException:
-            os.unlink(fresh)
-            raise
+        write_privately(
+            path, (json.dumps(settings, indent=2, ensure_ascii=False) + "\n").encode("utf-8", "backslashreplace")
+        )
     except OSError as error:
         raise ConfigError(f"The rule cannot be saved in {path}: {error.strerror}") from error

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 import msgspec
 from msgspec import Struct, structs
 
-from tugline.config.folders import make_private
+from tugline.config.folders import make_private, write_privately
 from tugline.protocol.errors import ConfigError
 from tugline.protocol.trust import TrustItem
 from tugline.rules.trust import Approval, Trust, approvals, approve, key
@@ -132,17 +132,7 @@ class TrustStore:
 
     def _write(self, folders: Mapping[str, TrustedFolder]) -> None:
         raw = msgspec.json.format(msgspec.json.encode(_File(FORMAT, tuple(folders.values()))), indent=1)
-        fresh = f"{self.path}.{os.getpid()}.new"
-        fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-        try:
-            with os.fdopen(fd, "wb") as file:
-                file.write(raw)
-                file.flush()
-                os.fsync(fd)
-            os.replace(fresh, self.path)
-        except BaseException:
-            os.unlink(fresh)
-            raise
+        write_privately(self.path, raw)
 
 
 def inode(root: str) -> int:

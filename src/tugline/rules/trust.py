@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from msgspec import Struct, structs, to_builtins
 
-from tugline.protocol.trust import TrustItem
+from tugline.protocol.trust import ItemKind, TrustItem
 from tugline.rules.shown import visible
 
 Grounds = Literal["nothing", "said so", "approved"]
@@ -122,9 +122,15 @@ def compared(trust: Trust, items: Sequence[TrustItem]) -> tuple[TrustItem, ...]:
 # -- the items in settings ---------------------------------------------------------------------------
 
 
+def make_item(kind: ItemKind, source: str, name: str, text: str) -> TrustItem:
+    """An item whose words can be kept and sent: names of files and JSON may hold what is no text."""
+    source, name, text = (part.encode("utf-8", "backslashreplace").decode() for part in (source, name, text))
+    return TrustItem(kind, source, name, text)
+
+
 def setting_item(source: str, name: str, value: Any) -> TrustItem:
     """A setting, or one entry of one."""
-    return TrustItem("setting", source, name, value if isinstance(value, str) else as_json(to_builtins(value)))
+    return make_item("setting", source, name, value if isinstance(value, str) else as_json(to_builtins(value)))
 
 
 def as_json(value: Any) -> str:
