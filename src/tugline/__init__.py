@@ -13,8 +13,10 @@ _HOMES = {
     "tugline.tools.define": ("tool",),
     "tugline.ports": ("Provider", "Tool", "ToolContext"),
     "tugline.protocol.permissions": (
-        "Allow", "Deny", "Inquiry", "InquiryAnswer", "Option", "PermissionQuestion", "UserQuestion",
+        "Allow", "ApprovePlan", "Deny", "Inquiry", "InquiryAnswer", "Option", "PermissionQuestion", "PermissionUpdate",
+        "PlanQuestion", "RejectPlan", "UserQuestion",
     ),
+    "tugline.protocol.trust": ("TrustAnswer", "TrustItem", "TrustQuestion"),
     "tugline.protocol.specs": (
         "CommandSubject", "Display", "DomainSubject", "FileStep", "Footprint", "ModelCard", "ModelRequest",
         "NameSubject", "PathSubject", "Price", "Progress", "Result", "ToolSpec",
@@ -26,18 +28,18 @@ _HOMES = {
         "ConfigError", "Failure", "ProviderError", "SessionError", "ToolError", "TuglineError", "UsageError",
     ),
     "tugline.protocol.events": (
-        "BlockBegan", "BlockFinished", "CallFinished", "CallProgress", "CallStarted", "Crashed", "Event",
-        "CompactionFinished", "CompactionStarted", "FilesRewound", "InputDelta", "InquiryAsked", "InstructionsLoaded",
-        "LimitReached", "ModeChanged", "ModelChanged", "Notice", "Origin", "PermissionAsked", "PermissionDecided",
-        "QuestionClosed", "ReplyBegan", "ReplyFinished", "RequestStarted", "ResultAdded", "RetryWaiting",
-        "SessionBranched", "SessionStarted", "TextDelta", "ThinkingDelta", "Tombstone", "TurnFinished", "TurnStarted",
-        "UsageReported", "UserAdded",
+        "BlockBegan", "BlockFinished", "CallFinished", "CallProgress", "CallStarted", "CompactionFinished",
+        "CompactionStarted", "Crashed", "DirectoryAdded", "Event", "FilesRewound", "InputDelta", "InquiryAsked",
+        "InstructionsLoaded", "LimitReached", "ModeChanged", "ModelChanged", "Notice", "Origin", "PermissionAsked",
+        "PermissionDecided", "PlanAsked", "QuestionClosed", "ReplyBegan", "ReplyFinished", "RequestStarted",
+        "ResultAdded", "RetryWaiting", "SessionBranched", "SessionStarted", "TextDelta", "ThinkingDelta", "Tombstone",
+        "TrustAsked", "TurnFinished", "TurnStarted", "UsageReported", "UserAdded",
     ),
     "tugline.protocol.instructions": ("LoadedFile",),
     "tugline.protocol.sessions": ("Hit", "Passage", "SessionSummary"),
     "tugline.protocol.records": ("Compacted",),
     "tugline.protocol.ids": ("CallId", "MessageId", "ReplyId"),
-    "tugline.protocol.commands": ("Interrupt", "Prompt", "Reply", "SetMode", "SetModel", "Steer"),
+    "tugline.protocol.commands": ("AddDirectory", "Interrupt", "Prompt", "Reply", "SetMode", "SetModel", "Steer"),
 }  # fmt: skip
 _MODULES = {"chunks": "tugline.protocol.chunks"}
 """`tugline.chunks`: what a provider of one's own says."""
@@ -75,6 +77,7 @@ if TYPE_CHECKING:
     from tugline.protocol.blocks import Thinking as Thinking
     from tugline.protocol.blocks import ToolResult as ToolResult
     from tugline.protocol.blocks import ToolUse as ToolUse
+    from tugline.protocol.commands import AddDirectory as AddDirectory
     from tugline.protocol.commands import Interrupt as Interrupt
     from tugline.protocol.commands import Prompt as Prompt
     from tugline.protocol.commands import Reply as Reply
@@ -97,11 +100,15 @@ if TYPE_CHECKING:
     from tugline.protocol.messages import Message as Message
     from tugline.protocol.messages import User as User
     from tugline.protocol.permissions import Allow as Allow
+    from tugline.protocol.permissions import ApprovePlan as ApprovePlan
     from tugline.protocol.permissions import Deny as Deny
     from tugline.protocol.permissions import Inquiry as Inquiry
     from tugline.protocol.permissions import InquiryAnswer as InquiryAnswer
     from tugline.protocol.permissions import Option as Option
     from tugline.protocol.permissions import PermissionQuestion as PermissionQuestion
+    from tugline.protocol.permissions import PermissionUpdate as PermissionUpdate
+    from tugline.protocol.permissions import PlanQuestion as PlanQuestion
+    from tugline.protocol.permissions import RejectPlan as RejectPlan
     from tugline.protocol.permissions import UserQuestion as UserQuestion
     from tugline.protocol.records import Compacted as Compacted
     from tugline.protocol.sessions import Hit as Hit
@@ -119,6 +126,9 @@ if TYPE_CHECKING:
     from tugline.protocol.specs import Progress as Progress
     from tugline.protocol.specs import Result as Result
     from tugline.protocol.specs import ToolSpec as ToolSpec
+    from tugline.protocol.trust import TrustAnswer as TrustAnswer
+    from tugline.protocol.trust import TrustItem as TrustItem
+    from tugline.protocol.trust import TrustQuestion as TrustQuestion
     from tugline.protocol.usage import Spend as Spend
     from tugline.protocol.usage import Usage as Usage
     from tugline.sessions import Sessions as Sessions

@@ -10,7 +10,16 @@ import anyio
 
 from tugline.app.session import open_session
 from tugline.options import make_options
-from tugline.protocol.commands import Command, Interrupt, PromptContent, RewindWhat, SetMode, SetModel, Steer
+from tugline.protocol.commands import (
+    AddDirectory,
+    Command,
+    Interrupt,
+    PromptContent,
+    RewindWhat,
+    SetMode,
+    SetModel,
+    Steer,
+)
 from tugline.protocol.errors import SessionError
 from tugline.protocol.events import Event, SessionStarted, TurnFinished
 from tugline.protocol.ids import MessageId, SessionId
@@ -21,7 +30,7 @@ from tugline.rules.exports import ExportFormat
 from tugline.rules.filling import Filling
 from tugline.rules.history import Spoken
 from tugline.runtime import session as runtime
-from tugline.runtime.attendant import InquiryCallback, PermissionCallback
+from tugline.runtime.attendant import InquiryCallback, PermissionCallback, PlanCallback
 from tugline.runtime.bus import Subscription
 from tugline.runtime.past import Rewinding, RewindPreview
 from tugline.runtime.session import as_content
@@ -31,7 +40,8 @@ class Session:
     """A conversation with an agent.
 
     Enter it with `async with`. `run` sends a prompt and gives the result; `stream` gives the events of one prompt;
-    `events` hears everything. The options are those of `options.Options`; `permission` and `inquiry` answer questions.
+    `events` hears everything. The options are those of `options.Options`; `permission`, `inquiry` and `plan` answer
+    questions.
     Sessions of one process do not see each other. Any task may enter, use and leave it.
     """
 
@@ -40,11 +50,13 @@ class Session:
         *,
         permission: PermissionCallback | None = None,
         inquiry: InquiryCallback | None = None,
+        plan: PlanCallback | None = None,
         **options: Any,
     ) -> None:
         self.options = make_options(options)
         self._permission = permission
         self._inquiry = inquiry
+        self._plan = plan
         self._inside: runtime.Session | None = None
         self._owner: asyncio.Task[None] | None = None
         self._over: asyncio.Event | None = None
@@ -65,8 +77,8 @@ class Session:
         """Hold the session open in a task of its own, so that any task may enter and leave it."""
         try:
             async with open_session(self.options) as inside:
-                if self._permission is not None or self._inquiry is not None:
-                    inside.attend(permission=self._permission, inquiry=self._inquiry)
+                if self._permission is not None or self._inquiry is not None or self._plan is not None:
+                    inside.attend(permission=self._permission, inquiry=self._inquiry, plan=self._plan)
                 opened.set_result(inside)
                 await over.wait()
         except Exception as error:
@@ -202,6 +214,10 @@ class Session:
     def set_mode(self, mode: Mode) -> None:
         """Change the permission mode, also for the running turn."""
         self.inside.send(SetMode(mode))
+
+    def add_directory(self, path: str) -> None:
+        """Let a further folder count as the working folder, for the rest of the session."""
+        self.inside.send(AddDirectory(path))
 
     def set_model(self, model: str) -> None:
         """Use this model from the next request on."""

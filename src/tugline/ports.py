@@ -10,7 +10,7 @@ from tugline.protocol.chunks import Chunk
 from tugline.protocol.commands import PromptContent
 from tugline.protocol.ids import AgentId, CallId, MessageId
 from tugline.protocol.messages import Message
-from tugline.protocol.permissions import Inquiry, InquiryAnswer
+from tugline.protocol.permissions import Inquiry, InquiryAnswer, PermissionAnswer, PermissionQuestion
 from tugline.protocol.records import AnyRecord, Compacted, Folded, Trimmed
 from tugline.protocol.specs import (
     AgentState,
@@ -260,10 +260,36 @@ class Questioner(Protocol):
         ...
 
 
+class Planner(Protocol):
+    """Plan mode, for the tools that begin and end it."""
+
+    def enter(self) -> str:
+        """Begin it; what the model is told. `ToolError` where it cannot."""
+        ...
+
+    async def present(self, call: CallId, plan: str) -> Result:
+        """Ask the person whether the plan (or what its file says, where it is empty) is to be carried out."""
+        ...
+
+
+class Responder(Protocol):
+    """Answers a permission question before a person is bothered with it: a classifier, hooks, a tool of a server, a
+    host's function. They are asked in their order, and the first answer counts."""
+
+    name: str
+    """What is said to have decided, such as `the classifier`."""
+
+    async def respond(self, question: PermissionQuestion) -> PermissionAnswer | None:
+        """`None`: no opinion. Never raises."""
+        ...
+
+
 class SideModel(Protocol):
     """A small model for errands."""
 
-    async def complete(self, prompt: str, *, purpose: Purpose) -> str: ...
+    async def complete(self, prompt: str, *, purpose: Purpose, model: str = "") -> str:
+        """The answer's text; `model` where it is to be another one. Raises `ProviderError`."""
+        ...
 
 
 class Clock(Protocol):

@@ -21,7 +21,7 @@ from tugline.app.briefing import MANAGED_INSTRUCTIONS
 from tugline.config.settings import Settings
 from tugline.context.gathering import READ_LIMIT
 from tugline.options import Options
-from tugline.protocol import blocks, errors, events, instructions, messages, permissions, records, specs, usage
+from tugline.protocol import blocks, errors, events, instructions, messages, permissions, records, specs, trust, usage
 from tugline.protocol.codec import decode_record, encode
 from tugline.rules import paths, shell_commands, shell_tables
 from tugline.rules.instructions import HOPS, RULES, file_matcher, groups
@@ -34,6 +34,8 @@ LIBRARY = manual.page("how-to/use-the-library.md")
 LONG = manual.page("how-to/long-sessions.md")
 GO_BACK = manual.page("how-to/go-back.md")
 EVENTS = manual.page("reference/events.md")
+CLONED = manual.page("how-to/open-a-cloned-repository.md")
+PLAN = manual.page("how-to/plan-first.md")
 TRANSCRIPT = manual.page("reference/transcript.md")
 TOOLS = manual.page("reference/tools.md")
 PERMISSIONS = manual.page("reference/permissions.md")
@@ -143,6 +145,12 @@ SCRIPTS: dict[str, tuple[str, Script | list[Step], str]] = {
         [reply("I look. ", call("Read", file_path="cart.py")), reply("It subtracts.")],
         "I look. Read: ",
     ),
+    "trust": (CLONED, [], "()\n"),
+    "plan": (
+        PLAN,
+        [reply(call("ExitPlanMode", plan="Split it, run the tests.")), reply("Done.")],
+        "Split it, run the tests.\nDone.\n",
+    ),
     "instructions": (INSTRUCTIONS, [reply("Cents.")], "started project AGENTS.md 5\n"),
     "transcript": (TRANSCRIPT, [reply("It subtracts.")], "user said: What is it?\nassistant said: It subtracts.\n"),
 }
@@ -242,7 +250,7 @@ async def test_a_yes_for_always_is_saved_where_the_manual_says(tmp_path: Path) -
 def test_every_option_is_in_the_table_and_no_other() -> None:
     (options,) = manual.tables(manual.sections(LIBRARY, 2)["Options"])
     named = [name for row in options for name in manual.codes(row[0])]
-    assert sorted(named) == sorted([*Options.__struct_fields__, "permission", "inquiry"])
+    assert sorted(named) == sorted([*Options.__struct_fields__, "permission", "inquiry", "plan"])
 
 
 def test_the_manual_names_every_public_name() -> None:
@@ -267,9 +275,12 @@ PARTS = (
     usage.Spend,
     errors.Failure,
     permissions.PermissionQuestion,
+    permissions.PlanQuestion,
     permissions.UserQuestion,
     permissions.Inquiry,
     permissions.Option,
+    trust.TrustQuestion,
+    trust.TrustItem,
     instructions.LoadedFile,
     specs.Display,
     specs.FileStep,

@@ -1,22 +1,28 @@
 """What an agent works with: workspace, rules, tools."""
 
+import os
 from collections.abc import Mapping, Sequence
 
 from tugline.app.config import real_folder
+from tugline.app.core import Core
+from tugline.app.settings_keeper import SettingsKeeper
 from tugline.config.load import Config
-from tugline.config.save import save_rules
+from tugline.loop.gate import Classifying, Gate
+from tugline.loop.transcript import Transcript
 from tugline.net.client import HttpClient
 from tugline.options import Options
-from tugline.ports import Tool, WorkspaceError
-from tugline.protocol.errors import ConfigError
+from tugline.ports import Planner, Tool, WorkspaceError
 from tugline.rules.permission import Policy
 from tugline.rules.shell_footprint import is_read_only
+from tugline.runtime.attendant import FunctionResponder
 from tugline.runtime.errands import Errands
 from tugline.runtime.questions import Questions
 from tugline.runtime.standing import Standing
 from tugline.tools.builtin.ask_user_question import AskUserQuestion
 from tugline.tools.builtin.bash import Bash
 from tugline.tools.builtin.edit import Edit
+from tugline.tools.builtin.enter_plan_mode import EnterPlanMode
+from tugline.tools.builtin.exit_plan_mode import ExitPlanMode
 from tugline.tools.builtin.glob import Glob
 from tugline.tools.builtin.grep import Grep
 from tugline.tools.builtin.notebook_edit import NotebookEdit
@@ -45,8 +51,8 @@ def make_workspace(config: Config, environ: Mapping[str, str], kept: str) -> Loc
     return LocalWorkspace(roots, spill_dir=kept, environment={**child, **settings.env})
 
 
-def make_standing(config: Config, workspace: LocalWorkspace, kept: str) -> Standing:
-    """The mode and rules that a session begins with."""
+def make_standing(config: Config, workspace: LocalWorkspace, kept: str, plan: str = "") -> Standing:
+    """The mode and rules that a session begins with; `plan` is the file of its plan."""
     policy = Policy(
         mode=config.settings.permissions.default_mode,
         allow=config.allow,
@@ -56,7 +62,9 @@ def make_standing(config: Config, workspace: LocalWorkspace, kept: str) -> Stand
         cwd=config.cwd,
         home=config.home,
         project_root=config.project_root,
-        readable=(kept,),
+        readable=tuple(path for path in (kept, plan) if path),
+        own=(os.path.realpath(config.folders.config),),
+        plan_file=plan,
     )
 
     def resolve(path: str, cwd: str) -> tuple[str, str] | None:
@@ -65,13 +73,36 @@ def make_standing(config: Config, workspace: LocalWorkspace, kept: str) -> Stand
         except WorkspaceError:
             return None
 
-    return Standing(policy, resolve, expand=expand, save=lambda rules: _keep_rules(config, rules))
+    keeper = SettingsKeeper(config)
+    return Standing(policy, resolve, expand=expand, keeper=keeper, forbidden=config.forbidden_modes)
 
 
-def _keep_rules(config: Config, rules: Sequence[str]) -> str:
-    if not config.trusted:
-        raise ConfigError("this folder is not trusted, so the rule counts for this session only (--trust).")
-    return save_rules(config.project_root, rules)
+def make_gate(
+    options: Options,
+    core: Core,
+    standing: Standing,
+    questions: Questions,
+    errands: Errands,
+    transcript: Transcript,
+) -> Gate:
+    """The gate of the main agent: who is asked, and in which order."""
+
+    def make_classifier() -> Classifying:
+        from tugline.runtime.classifier import Classifier  # noqa: PLC0415  imported here: start-up cost
+
+        given = core.config.settings.auto_mode
+        return Classifier(
+            errands,
+            lambda: transcript.messages,
+            core.voice,
+            small=given.model or "",
+            seconds=given.timeout,
+            in_row=given.denials_in_row,
+            total=given.denials_in_all,
+        )
+
+    responders = () if options.permission_tool is None else (FunctionResponder(options.permission_tool, core.voice),)
+    return Gate(standing, questions, core.voice, responders=responders, make_classifier=make_classifier)
 
 
 def make_tools(
@@ -81,6 +112,7 @@ def make_tools(
     errands: Errands,
     environ: Mapping[str, str],
     hides: Hides,
+    planner: Planner,
 ) -> Toolset:
     """The built-in tools that were chosen, and the caller's."""
     shell, fetch = config.settings.shell, config.settings.web_fetch
@@ -94,6 +126,8 @@ def make_tools(
         Bash(is_read_only, timeout=shell.timeout, max_timeout=shell.max_timeout),
         TodoWrite(),
         AskUserQuestion(questions),
+        EnterPlanMode(planner),
+        ExitPlanMode(planner),
         WebFetch(
             lambda check: HttpClient(environ=environ, check=check),
             errands,

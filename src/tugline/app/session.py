@@ -3,16 +3,18 @@
 import os
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 
 from tugline.app.briefing import make_instructions, make_scheme, touching
 from tugline.app.checkpoints import checkpointed, make_checkpoints
 from tugline.app.compaction import make_compaction
 from tugline.app.core import Core, make_core, make_shelf, open_provider
-from tugline.app.equipment import make_standing, make_tools, make_workspace
+from tugline.app.equipment import make_gate, make_standing, make_tools, make_workspace
 from tugline.app.keeping import allow_reading, make_copies, make_notes
 from tugline.app.models import resolve_model
+from tugline.app.trust import make_place, settle_trust, withheld_line
 from tugline.config.load import Config
-from tugline.context.surroundings import look_around
+from tugline.context.surroundings import git_settings, look_around
 from tugline.loop.agent import Agent, AgentSpec
 from tugline.loop.executor import Gear, StateCell
 from tugline.loop.gate import Gate
@@ -25,6 +27,7 @@ from tugline.protocol.ids import AgentId
 from tugline.protocol.records import FORMAT, Opened, Resumed
 from tugline.protocol.specs import AgentState, Mode, Surroundings
 from tugline.rules import wording
+from tugline.rules.git_guard import working
 from tugline.rules.permission import denied_tools
 from tugline.rules.prompt import system_prompt, whats_new
 from tugline.runtime.briefing import FileBriefing
@@ -32,12 +35,15 @@ from tugline.runtime.errands import Errands
 from tugline.runtime.file_past import FilePast
 from tugline.runtime.mentions import Mentions
 from tugline.runtime.past import Past
+from tugline.runtime.planning import Planning
 from tugline.runtime.questions import Questions
 from tugline.runtime.resuming import plain_content, resumed_state
 from tugline.runtime.session import Session
 from tugline.runtime.shortening import Shortening
 from tugline.runtime.standing import Standing
+from tugline.runtime.telling import AS_ROOT, Telling
 from tugline.runtime.titles import Titles
+from tugline.stores.plan import PlanFile
 from tugline.stores.spill import FileSpill
 from tugline.tools.builtin.read import Read
 from tugline.tools.define import RESULT_LIMIT
@@ -51,7 +57,7 @@ async def open_session(options: Options) -> AsyncIterator[Session]:
     """A running session; leaving it ends what runs and closes everything. Raises `TuglineError` for what the user can
     mend."""
     async with AsyncExitStack() as stack:
-        session = await _compose(options, stack)
+        session = await _compose(await settle_trust(options), stack)
         async with session:
             yield session
 
@@ -61,16 +67,20 @@ async def _compose(options: Options, stack: AsyncExitStack) -> Session:
     provider = open_provider(core, options)
     stack.push_async_callback(provider.aclose)
     workspace = make_workspace(core.config, core.environ, core.kept)
-    standing = make_standing(core.config, workspace, core.kept)
+    plan = PlanFile(os.path.join(os.path.realpath(core.config.folders.plans), f"{core.session}.md"))
+    standing = make_standing(core.config, workspace, core.kept, plan.path)
     questions = Questions(core.voice, core.ids, attended=options.attended)
+    inbox = Inbox()
+    planning = Planning(standing, questions, plan, inbox)
+    telling = Telling(core.voice, inbox, planning, warn=_mode_warning, grow=partial(setattr, workspace, "roots"))
     errands = Errands(
         provider,
-        lambda: core.catalog.resolve(core.access.small_model(core.catalog.resolve(core.model))),
+        lambda name: core.catalog.resolve(name or core.access.small_model(core.catalog.resolve(core.model))),
         core.ids,
         core.ledger,
         lambda: core.voice.origin.session,
     )
-    tools = make_tools(options, core.config, questions, errands, core.environ, standing.hides)
+    tools = make_tools(options, core.config, questions, errands, core.environ, standing.hides, planning)
     tools = without(tools, denied_tools(standing.policy, tools.names))
     scheme = make_scheme(options, core.config, standing, provider.card(core.catalog.resolve(core.model)))
     instructions = make_instructions(core, scheme)
@@ -82,11 +92,23 @@ async def _compose(options: Options, stack: AsyncExitStack) -> Session:
         stack.push_async_callback(checkpoints.aclose)
     tools = Toolset(kept(touched(tool)) for tool in tools)
     spill = FileSpill(core.kept)
-    gear = _gear(core, tools, Gate(standing, questions, core.voice), workspace, transcript, spill)
+    gear = _gear(
+        core,
+        tools,
+        workspace,
+        inbox,
+        transcript,
+        spill,
+        make_gate(options, core, standing, questions, errands, transcript),
+    )
     core.ledger.note = gear.transcript.paid
-    around = _enter(core, gear, await look_around(workspace, core.config.cwd))
+    git = await git_settings(workspace, core.config.cwd)
+    if not core.config.trusted:
+        # what a command of the model's lets git do must not be what the folder says that git does
+        workspace.add_environment(working(git or ()))
+    around = _enter(core, gear, await look_around(workspace, core.config.cwd, git))
     agent = Agent(
-        _spec(core, options, tools, standing.mode, around),
+        _spec(core, options, tools, around),
         model=core.model,
         provider=provider,
         gear=gear,
@@ -105,12 +127,14 @@ async def _compose(options: Options, stack: AsyncExitStack) -> Session:
         allow_reading(standing, [os.path.join(os.path.dirname(core.kept), origin) for origin in core.history.origins])
     files = None if checkpoints is None else FilePast(gear, checkpoints, core.ids)
     past = Past(gear, core.opening.log, core.config.cwd, files)
+    planning.begin(gear.transcript.messages)
+    standing.told = telling.changed
     return Session(
         agent,
         core.bus,
         questions,
         started=lambda: _started(core, tools, standing.mode),
-        set_mode=standing.set_mode,
+        standing=standing,
         notices=(*core.opening.notices, *_elsewhere(core), *_notices(core.config, standing)),
         mentions=Mentions(gear, touched(Read()), standing),
         past=past,
@@ -118,6 +142,7 @@ async def _compose(options: Options, stack: AsyncExitStack) -> Session:
         notes=make_notes(core, gear, standing, scheme),
         titles=Titles(gear, errands) if options.titles and core.config.settings.sessions.titles else None,
         shortening=Shortening(agent, compaction, past),
+        place=make_place(options, core, planning),
         title=options.title or "",
         resources=stack.pop_all(),
     )
@@ -147,7 +172,13 @@ def _enter(core: Core, gear: Gear, now: Surroundings) -> Surroundings:
 
 
 def _gear(
-    core: Core, tools: Toolset, gate: Gate, workspace: LocalWorkspace, transcript: Transcript, spill: FileSpill
+    core: Core,
+    tools: Toolset,
+    workspace: LocalWorkspace,
+    inbox: Inbox,
+    transcript: Transcript,
+    spill: FileSpill,
+    gate: Gate,
 ) -> Gear:
     settings = core.config.settings
     state = AgentState(core.config.cwd)
@@ -161,7 +192,7 @@ def _gear(
         spill=spill,
         voice=core.voice,
         clock=core.clock,
-        inbox=Inbox(),
+        inbox=inbox,
         state=StateCell(state),
         agent=AgentId("main"),
         limit=settings.limits.parallel_calls,
@@ -170,13 +201,12 @@ def _gear(
     )
 
 
-def _spec(core: Core, options: Options, tools: Toolset, mode: Mode, around: Surroundings) -> AgentSpec:
+def _spec(core: Core, options: Options, tools: Toolset, around: Surroundings) -> AgentSpec:
     settings = core.config.settings
     return AgentSpec(
         system=system_prompt(
             around=around,
             model=core.catalog.resolve(core.model),
-            mode=mode,
             deferred=tools.deferred(),
             replaced=options.system_prompt,
             appended=(options.append_system_prompt,) if options.append_system_prompt else (),
@@ -217,9 +247,13 @@ def _elsewhere(core: Core) -> tuple[str, ...]:
 def _notices(config: Config, standing: Standing) -> tuple[str, ...]:
     """What the person should know at the start."""
     lines = [problem.text for problem in config.problems]
-    if config.withheld:
-        names = ", ".join(sorted({name for name, _ in config.withheld}))
-        lines.append(f"This folder is not trusted: its settings {names} do not count. With --trust they do.")
-    if standing.mode == "bypassPermissions" and hasattr(os, "geteuid") and os.geteuid() == 0:
-        lines.append("Running as root with the mode bypassPermissions: nothing will be asked about.")
+    if withheld := withheld_line(config):
+        lines.append(withheld)
+    if warning := _mode_warning(standing.mode):
+        lines.append(warning)
     return tuple(lines)
+
+
+def _mode_warning(mode: Mode) -> str:
+    """What a person should know of a mode here."""
+    return AS_ROOT if mode == "bypassPermissions" and hasattr(os, "geteuid") and os.geteuid() == 0 else ""

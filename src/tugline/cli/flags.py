@@ -73,6 +73,7 @@ COMMANDS = {
     "demo": "see it work on a small project, with a scripted model and no key",
     "config": "show the settings and where each comes from, their JSON schema, or the files of instructions",
     "sessions": "list, read, search, export, name, archive and clean up sessions",
+    "trust": "what of a folder's own settings counts: show it and approve it",
     "model-server": "serve a scripted model over HTTP, for tests",
     "completion": "print the completion script of a shell",
     "help": "print this text",

@@ -31,7 +31,7 @@ Permission
       --permission-mode MODE     default, acceptEdits, plan, auto, dontAsk, bypassPermissions
       --dangerously-skip-permissions   the same as --permission-mode bypassPermissions
       --add-dir FOLDER...        further folders to work in; may be repeated
-      --trust                    the settings of this folder count, also what they let run
+      --trust                    the settings of this folder count in this run, also what they let run
 
 Prompt and settings
       --system-prompt TEXT       in place of our own (also --system-prompt-file FILE)
@@ -60,6 +60,7 @@ Commands
   config context [--json]        the files of instructions: what is loaded, what is left out, and why
   config schema                  the JSON schema of settings files
   sessions list|show|search|...  what was said before: list, read, search, export, name, archive, clean up
+  trust [FOLDER]                 what of a folder's own settings counts: show it, and approve it
   model-server SCRIPT            a scripted model behind HTTP, for tests of your own
   completion bash|zsh|fish       a completion script for a shell
 
@@ -125,6 +126,22 @@ gc: archive what was not used for a time (AGE: 30d, 12h, 6w, 1y) or is large (SI
       --archived                 with --remove: archived ones too
       --dry-run                  show what would be done, and do nothing
       --yes                      do not ask
+"""
+
+TRUST = """\
+tugline trust [FOLDER] [--yes]
+tugline trust --diff [FOLDER]
+tugline trust --remove [FOLDER]
+tugline trust --list
+
+What a folder's own files say could run code or send your keys elsewhere: hooks, servers, variables, allow rules,
+addresses, models. None of it counts until you have approved it, item by item as it is now; what changes later does not
+count until you approve it again. Shows what there is, and asks; the answer is No unless you say yes.
+
+      --yes                      approve what is shown, for scripts
+      --diff                     what is new or has changed since
+      --remove                   trust the folder no more
+      --list                     the trusted folders
 """
 
 COMPLETION = """\

@@ -94,6 +94,10 @@ def _run_command(name: str, rest: Sequence[str], closed: frozenset[int]) -> int:
             from tugline.cli.sessions.command import sessions  # noqa: PLC0415  imported here: start-up cost
 
             return sessions(words)
+        case "trust":
+            from tugline.cli.trust import trust  # noqa: PLC0415  imported here: start-up cost
+
+            return trust(words)
         case "model-server":
             from tugline.testing.server import main  # noqa: PLC0415  imported here: start-up cost
 

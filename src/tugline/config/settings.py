@@ -63,6 +63,23 @@ class Permissions(Struct, frozen=True, rename="camel", omit_defaults=True):
     additional_directories: Annotated[
         tuple[str, ...], Meta(description="Folders that count as the working folder for the rules")
     ] = ()
+    disable_bypass_permissions_mode: Annotated[
+        Literal["disable"] | None, Meta(description="`disable` takes the mode bypassPermissions away")
+    ] = None
+    disable_auto_mode: Annotated[Literal["disable"] | None, Meta(description="`disable` takes the mode auto away")] = (
+        None
+    )
+
+
+class AutoMode(Struct, frozen=True, rename="camel", omit_defaults=True):
+    """The mode auto, in which a model decides what would be asked."""
+
+    model: Annotated[str | None, Meta(description="The model that decides; default: the small one for errands")] = None
+    timeout: Annotated[float, Meta(gt=0, description="Seconds for its answer; without one a person is asked")] = 20.0
+    denials_in_row: Annotated[
+        Positive, Meta(description="After so many denials in a row a person is asked instead")
+    ] = 3
+    denials_in_all: Annotated[Positive, Meta(description="After so many denials in all a person is asked instead")] = 20
 
 
 class Limits(Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -214,6 +231,7 @@ class Settings(Struct, frozen=True, rename="camel", omit_defaults=True):
     providers: Providers = Providers()
     network: Network = Network()
     permissions: Permissions = Permissions()
+    auto_mode: AutoMode = AutoMode()
     limits: Limits = Limits()
     tools: Tools = Tools()
     shell: Shell = Shell()
@@ -280,4 +298,4 @@ FOREIGN = frozenset(
     ]
 )
 """Names that settings of other tools have and that mean nothing here yet: no reason for a warning."""
-FOREIGN_PERMISSIONS = frozenset(["disableBypassPermissionsMode", "disableAutoMode", "skipAutoPermissionPrompt"])
+FOREIGN_PERMISSIONS = frozenset(["skipAutoPermissionPrompt"])

@@ -43,6 +43,12 @@ class SetMode(Struct, frozen=True, tag_field="type", tag="set_mode"):
     mode: Mode
 
 
+class AddDirectory(Struct, frozen=True, tag_field="type", tag="add_directory"):
+    """Let this folder count as the working folder, for the rest of the session."""
+
+    path: str
+
+
 class SetModel(Struct, frozen=True, tag_field="type", tag="set_model"):
     """Use this model from the next request on."""
 
@@ -82,4 +88,18 @@ class Uncompact(Struct, frozen=True, tag_field="type", tag="uncompact"):
     """Bring back the history before the last summary or cut, once no turn runs."""
 
 
-Command = Prompt | Steer | Interrupt | Reply | SetMode | SetModel | Rename | Rewind | Clear | Compact | Snip | Uncompact
+Command = (
+    Prompt
+    | Steer
+    | Interrupt
+    | Reply
+    | SetMode
+    | AddDirectory
+    | SetModel
+    | Rename
+    | Rewind
+    | Clear
+    | Compact
+    | Snip
+    | Uncompact
+)

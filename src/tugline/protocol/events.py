@@ -17,8 +17,9 @@ from tugline.protocol.errors import Failure
 from tugline.protocol.ids import AgentId, CallId, MessageId, QuestionId, ReplyId, SessionId
 from tugline.protocol.instructions import LoadedFile
 from tugline.protocol.messages import Assistant, User
-from tugline.protocol.permissions import PermissionQuestion, UserQuestion
+from tugline.protocol.permissions import PermissionQuestion, PlanQuestion, UserQuestion
 from tugline.protocol.specs import Display, FileStep, Footprint, Mode, Progress, Purpose
+from tugline.protocol.trust import TrustQuestion
 from tugline.protocol.usage import Spend, Usage
 
 EndReason = Literal[
@@ -222,6 +223,19 @@ class InquiryAsked(Event, frozen=True, tag="inquiry_asked"):
     question: UserQuestion
 
 
+class PlanAsked(Event, frozen=True, tag="plan_asked"):
+    """The model presents a plan; the command `Reply` with its id answers."""
+
+    question: PlanQuestion
+
+
+class TrustAsked(Event, frozen=True, tag="trust_asked"):
+    """The folder has parts that nobody has approved; the command `Reply` with its id answers. They count from the next
+    session on."""
+
+    question: TrustQuestion
+
+
 class QuestionClosed(Event, frozen=True, tag="question_closed"):
     """A question is answered or withdrawn."""
 
@@ -243,6 +257,12 @@ class ModeChanged(Event, frozen=True, tag="mode_changed"):
     """The permission mode is another one now."""
 
     mode: Mode
+
+
+class DirectoryAdded(Event, frozen=True, tag="directory_added"):
+    """A further folder counts as the working folder."""
+
+    path: str
 
 
 class SessionRenamed(Event, frozen=True, tag="session_renamed"):
@@ -383,9 +403,12 @@ AnyEvent = (
     | ResultAdded
     | PermissionAsked
     | InquiryAsked
+    | PlanAsked
+    | TrustAsked
     | QuestionClosed
     | PermissionDecided
     | ModeChanged
+    | DirectoryAdded
     | SessionRenamed
     | SessionBranched
     | CommandAnswered

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from tugline.protocol.permissions import Verdict, VerdictAllow, VerdictAsk, VerdictDeny
 from tugline.protocol.specs import CommandSubject, DomainSubject, Footprint, PathSubject, Subject
@@ -43,7 +43,10 @@ class Query(Struct, frozen=True):
 def decide(query: Query, policy: Policy, resolve: Resolve, expand: Expand | None = None) -> Verdict:
     """Whether the call may run. Never raises, as long as `resolve` and `expand` do not."""
     parts = _parts(query, policy, resolve, expand)
-    verdict = _strict(query, policy, parts) or _lenient(query, policy, parts)
+    strict = _strict(query, policy, parts)
+    if isinstance(strict, VerdictAsk):
+        strict = structs.replace(strict, person=True)
+    verdict = strict or _lenient(query, policy, parts)
     if policy.mode == "dontAsk" and isinstance(verdict, VerdictAsk):
         return VerdictDeny(f"{verdict.reason}; the mode dontAsk denies what would be asked")
     return verdict

@@ -96,6 +96,9 @@ CONTINUE_CUT = (
 )
 
 
+REMINDER = "<system-reminder>"
+
+
 def reminder(text: str) -> str:
     """Words of the engine inside the conversation."""
-    return f"<system-reminder>{sound(text)}</system-reminder>"
+    return f"{REMINDER}{sound(text)}</system-reminder>"

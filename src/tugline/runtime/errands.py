@@ -14,7 +14,7 @@ class Errands:
     """A small model that answers one prompt at a time; what it costs is booked like all else."""
 
     def __init__(
-        self, provider: Provider, model: Callable[[], str], ids: Ids, ledger: Ledger, session: Callable[[], str]
+        self, provider: Provider, model: Callable[[str], str], ids: Ids, ledger: Ledger, session: Callable[[], str]
     ) -> None:
         self._provider = provider
         self._model = model
@@ -22,9 +22,9 @@ class Errands:
         self._ledger = ledger
         self._session = session
 
-    async def complete(self, prompt: str, *, purpose: Purpose) -> str:
+    async def complete(self, prompt: str, *, purpose: Purpose, model: str = "") -> str:
         """The answer's text; raises `ProviderError`."""
-        model = self._model()
+        model = self._model(model)
         request = ModelRequest(
             model=model,
             messages=(User(self._ids.message(), (Text(prompt),)),),

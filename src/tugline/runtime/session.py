@@ -16,6 +16,7 @@ from tugline.loop.inbox import Letter
 from tugline.loop.turn import SAVE_LIMIT, Turn
 from tugline.protocol.blocks import Document, Image, Text
 from tugline.protocol.commands import (
+    AddDirectory,
     Clear,
     Command,
     Compact,
@@ -37,24 +38,25 @@ from tugline.protocol.events import (
     CommandAnswered,
     Crashed,
     EndReason,
-    ModeChanged,
     ModelChanged,
     Notice,
     SessionRenamed,
     SessionStarted,
     TurnFinished,
 )
-from tugline.protocol.ids import MessageId, SessionId
+from tugline.protocol.ids import MessageId, QuestionId, SessionId
 from tugline.protocol.messages import User
+from tugline.protocol.permissions import Answer
 from tugline.protocol.records import Compacted, Titled
 from tugline.protocol.specs import FileStep, Mode
+from tugline.protocol.trust import TrustAnswer, TrustQuestion
 from tugline.protocol.usage import Spend
 from tugline.rules import wording
 from tugline.rules.costs import Costs
 from tugline.rules.exports import ExportFormat
 from tugline.rules.filling import Filling
 from tugline.rules.history import Spoken
-from tugline.runtime.attendant import Attendant, InquiryCallback, PermissionCallback
+from tugline.runtime.attendant import Attendant, InquiryCallback, PermissionCallback, PlanCallback
 from tugline.runtime.bus import Bus, Subscription
 from tugline.runtime.copies import Copies
 from tugline.runtime.interlude import Interlude, Outcome
@@ -65,6 +67,8 @@ from tugline.runtime.questions import Questions
 from tugline.runtime.session_commands import session_commands
 from tugline.runtime.shortening import Shortening
 from tugline.runtime.slash import SlashCommand, SlashCommands
+from tugline.runtime.standing import Standing
+from tugline.runtime.standing_commands import Place, standing_commands
 from tugline.runtime.titles import Titles
 
 
@@ -78,7 +82,7 @@ class Session:
         questions: Questions,
         *,
         started: Callable[[], SessionStarted],
-        set_mode: Callable[[Mode], None],
+        standing: Standing,
         notices: Sequence[str] = (),
         mentions: Mentions | None = None,
         past: Past,
@@ -86,6 +90,7 @@ class Session:
         notes: Notes,
         titles: Titles | None = None,
         shortening: Shortening,
+        place: Place,
         title: str = "",
         resources: AsyncExitStack,
     ) -> None:
@@ -93,7 +98,8 @@ class Session:
         self.bus = bus
         self.questions = questions
         self._started = started
-        self._set_mode = set_mode
+        self.standing = standing
+        """Mode, rules and folders as they are now."""
         self._mentions = mentions
         self.notices = tuple(notices)
         """What the person should know at the start."""
@@ -103,7 +109,9 @@ class Session:
         self._titles = titles
         self.shortening = shortening
         self._title = title
-        self.commands = SlashCommands(session_commands(self))
+        self.place = place
+        """What is known of the folder that it works in."""
+        self.commands = SlashCommands([*session_commands(self), *standing_commands(self)])
         """What prompts that begin with `/` call."""
         self._resources = resources
         self._waiting: deque[User | Interlude[Any]] = deque()
@@ -113,7 +121,7 @@ class Session:
         self._turn: Turn | Interlude[Any] | None = None
         self._current: MessageId | None = None
         self._tasks: TaskGroup | None = None
-        self._letters_start = not agent.gear.inbox  # what an earlier process left waits for a prompt
+        self._letters_start = not agent.gear.inbox.rouses  # what an earlier process left waits for a prompt
         self._closed = False
         self.opening: SessionStarted | None = None
         """What the session began with; subscribers of later hours find it here."""
@@ -128,6 +136,8 @@ class Session:
         if self._title:
             self.rename(self._title)
         self._tasks.start_soon(self._serve)
+        if self.place.trust_question is not None:
+            self._tasks.start_soon(self._ask_trust, self.place.trust_question)
         return self
 
     async def __aexit__(
@@ -158,14 +168,38 @@ class Session:
             except SessionError:
                 pass  # told when it happened; closing cannot mend it
 
-    def attend(self, *, permission: PermissionCallback | None, inquiry: InquiryCallback | None) -> None:
+    def attend(
+        self,
+        *,
+        permission: PermissionCallback | None,
+        inquiry: InquiryCallback | None,
+        plan: PlanCallback | None = None,
+    ) -> None:
         """Let these callbacks answer what is asked."""
         assert self._tasks is not None, "attend() comes after entering the session"
         attendant = Attendant(
-            self.questions, self.agent.gear.voice, self._tasks, permission=permission, inquiry=inquiry
+            self.questions, self.agent.gear.voice, self._tasks, permission=permission, inquiry=inquiry, plan=plan
         )
         self.bus.attach(attendant.hear)
         self.questions.attended = True
+
+    async def _ask_trust(self, question: TrustQuestion) -> None:
+        """Ask for as long as the session goes on; nothing waits for the answer."""
+        await self.questions.trust(question)
+
+    def _reply(self, question: QuestionId, answer: Answer) -> None:
+        if self.questions.answer(question, answer) and isinstance(answer, TrustAnswer):
+            self._settle_trust(answer)
+
+    def _settle_trust(self, answer: TrustAnswer) -> None:
+        try:
+            self.place.settle_trust(answer)
+        except TuglineError as error:
+            self.agent.gear.voice.say(Notice, level="warning", text=f"The folder is not trusted: {error}")
+        else:
+            if answer.trusted:
+                text = f"{self.place.project_root} is trusted. What was approved counts from the next session on."
+                self.agent.gear.voice.say(Notice, level="info", text=text)
 
     # -- the past
 
@@ -250,19 +284,26 @@ class Session:
             case Interrupt():
                 self.interrupt()
             case Reply(question, answer):
-                self.questions.answer(question, answer)
+                self._reply(question, answer)
+            case Rewind() | Clear() | Compact() | Snip() | Uncompact():
+                self._take_up(self._told(self._work_of(command)))
+            case _:
+                self._change(command)
+
+    def _change(self, command: SetMode | AddDirectory | SetModel | Rename) -> None:
+        """What takes effect at once, also in a running turn."""
+        match command:
             case SetMode(mode):
                 if mode not in get_args(Mode):
                     raise UsageError(f"The mode must be one of {', '.join(get_args(Mode))}, not {mode!r}.")
-                self._set_mode(mode)
-                self.agent.gear.voice.say(ModeChanged, mode=mode)
-            case Rename(title):
-                self.rename(title)
-            case Rewind() | Clear() | Compact() | Snip() | Uncompact():
-                self._take_up(self._told(self._work_of(command)))
+                self.standing.set_mode(mode)
+            case AddDirectory(path):
+                self.standing.add_directory(path)
             case SetModel(model):
                 before, self.agent.model = self.agent.model, model
                 self.agent.gear.voice.say(ModelChanged, before=before, after=model, reason="chosen")
+            case Rename(title):
+                self.rename(title)
             case _:
                 raise UsageError(f"A session takes commands such as Prompt or Interrupt, not {type(command).__name__}.")
 

@@ -100,7 +100,7 @@ def make_options(arguments: Arguments) -> Options:
         settings=arguments.settings,
         setting_sources=arguments.setting_sources,
         instruction_files=() if arguments.bare else None,
-        trust=arguments.trust,
+        trust=arguments.trust or None,
         # known beforehand, so that the result line of a run that could not begin carries it too
         session_id=arguments.session_id or (None if resumes and not arguments.fork_session else new_uuid()),
         resume=arguments.resume,
