@@ -9,14 +9,17 @@ from tugline.version import __version__ as __version__
 
 _HOMES = {
     "tugline.library": ("Session", "query"),
+    "tugline.sessions": ("Sessions",),
     "tugline.tools.define": ("tool",),
     "tugline.ports": ("Provider", "Tool", "ToolContext"),
     "tugline.protocol.permissions": (
-        "Allow", "Deny", "Inquiry", "InquiryAnswer", "Option", "PermissionQuestion", "UserQuestion",
+        "Allow", "ApprovePlan", "Deny", "Inquiry", "InquiryAnswer", "Option", "PermissionQuestion", "PermissionUpdate",
+        "PlanQuestion", "RejectPlan", "UserQuestion",
     ),
+    "tugline.protocol.trust": ("TrustAnswer", "TrustItem", "TrustQuestion"),
     "tugline.protocol.specs": (
-        "CommandSubject", "Display", "DomainSubject", "Footprint", "ModelCard", "ModelRequest", "NameSubject",
-        "PathSubject", "Price", "Progress", "Result", "ToolSpec",
+        "CommandSubject", "Display", "DomainSubject", "FileStep", "Footprint", "ModelCard", "ModelRequest",
+        "NameSubject", "PathSubject", "Price", "Progress", "Result", "ToolSpec",
     ),
     "tugline.protocol.blocks": ("Document", "Image", "Opaque", "Text", "Thinking", "ToolResult", "ToolUse"),
     "tugline.protocol.messages": ("Assistant", "Message", "User"),
@@ -25,15 +28,18 @@ _HOMES = {
         "ConfigError", "Failure", "ProviderError", "SessionError", "ToolError", "TuglineError", "UsageError",
     ),
     "tugline.protocol.events": (
-        "BlockBegan", "BlockFinished", "CallFinished", "CallProgress", "CallStarted", "Crashed", "Event",
-        "InputDelta", "InquiryAsked", "InstructionsLoaded", "LimitReached", "ModeChanged", "ModelChanged", "Notice",
-        "Origin", "PermissionAsked", "PermissionDecided", "QuestionClosed", "ReplyBegan", "ReplyFinished",
-        "RequestStarted", "ResultAdded", "RetryWaiting", "SessionStarted", "TextDelta", "ThinkingDelta", "Tombstone",
-        "TurnFinished", "TurnStarted", "UsageReported", "UserAdded",
+        "BlockBegan", "BlockFinished", "CallFinished", "CallProgress", "CallStarted", "CompactionFinished",
+        "CompactionStarted", "Crashed", "DirectoryAdded", "Event", "FilesRewound", "InputDelta", "InquiryAsked",
+        "InstructionsLoaded", "LimitReached", "ModeChanged", "ModelChanged", "Notice", "Origin", "PermissionAsked",
+        "PermissionDecided", "PlanAsked", "QuestionClosed", "ReplyBegan", "ReplyFinished", "RequestStarted",
+        "ResultAdded", "RetryWaiting", "SessionBranched", "SessionStarted", "TextDelta", "ThinkingDelta", "Tombstone",
+        "TrustAsked", "TurnFinished", "TurnStarted", "UsageReported", "UserAdded",
     ),
     "tugline.protocol.instructions": ("LoadedFile",),
+    "tugline.protocol.sessions": ("Hit", "Passage", "SessionSummary"),
+    "tugline.protocol.records": ("Compacted",),
     "tugline.protocol.ids": ("CallId", "MessageId", "ReplyId"),
-    "tugline.protocol.commands": ("Interrupt", "Prompt", "Reply", "SetMode", "SetModel", "Steer"),
+    "tugline.protocol.commands": ("AddDirectory", "Interrupt", "Prompt", "Reply", "SetMode", "SetModel", "Steer"),
 }  # fmt: skip
 _MODULES = {"chunks": "tugline.protocol.chunks"}
 """`tugline.chunks`: what a provider of one's own says."""
@@ -71,6 +77,7 @@ if TYPE_CHECKING:
     from tugline.protocol.blocks import Thinking as Thinking
     from tugline.protocol.blocks import ToolResult as ToolResult
     from tugline.protocol.blocks import ToolUse as ToolUse
+    from tugline.protocol.commands import AddDirectory as AddDirectory
     from tugline.protocol.commands import Interrupt as Interrupt
     from tugline.protocol.commands import Prompt as Prompt
     from tugline.protocol.commands import Reply as Reply
@@ -93,12 +100,20 @@ if TYPE_CHECKING:
     from tugline.protocol.messages import Message as Message
     from tugline.protocol.messages import User as User
     from tugline.protocol.permissions import Allow as Allow
+    from tugline.protocol.permissions import ApprovePlan as ApprovePlan
     from tugline.protocol.permissions import Deny as Deny
     from tugline.protocol.permissions import Inquiry as Inquiry
     from tugline.protocol.permissions import InquiryAnswer as InquiryAnswer
     from tugline.protocol.permissions import Option as Option
     from tugline.protocol.permissions import PermissionQuestion as PermissionQuestion
+    from tugline.protocol.permissions import PermissionUpdate as PermissionUpdate
+    from tugline.protocol.permissions import PlanQuestion as PlanQuestion
+    from tugline.protocol.permissions import RejectPlan as RejectPlan
     from tugline.protocol.permissions import UserQuestion as UserQuestion
+    from tugline.protocol.records import Compacted as Compacted
+    from tugline.protocol.sessions import Hit as Hit
+    from tugline.protocol.sessions import Passage as Passage
+    from tugline.protocol.sessions import SessionSummary as SessionSummary
     from tugline.protocol.specs import CommandSubject as CommandSubject
     from tugline.protocol.specs import Display as Display
     from tugline.protocol.specs import DomainSubject as DomainSubject
@@ -111,6 +126,10 @@ if TYPE_CHECKING:
     from tugline.protocol.specs import Progress as Progress
     from tugline.protocol.specs import Result as Result
     from tugline.protocol.specs import ToolSpec as ToolSpec
+    from tugline.protocol.trust import TrustAnswer as TrustAnswer
+    from tugline.protocol.trust import TrustItem as TrustItem
+    from tugline.protocol.trust import TrustQuestion as TrustQuestion
     from tugline.protocol.usage import Spend as Spend
     from tugline.protocol.usage import Usage as Usage
+    from tugline.sessions import Sessions as Sessions
     from tugline.tools.define import tool as tool

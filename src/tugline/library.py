@@ -10,17 +10,29 @@ import anyio
 
 from tugline.app.session import open_session
 from tugline.options import make_options
-from tugline.protocol.commands import Command, Interrupt, PromptContent, SetMode, SetModel, Steer
+from tugline.protocol.commands import (
+    AddDirectory,
+    Command,
+    Interrupt,
+    PromptContent,
+    RewindWhat,
+    SetMode,
+    SetModel,
+    Steer,
+)
 from tugline.protocol.errors import SessionError
 from tugline.protocol.events import Event, SessionStarted, TurnFinished
-from tugline.protocol.ids import MessageId
-from tugline.protocol.specs import Mode
+from tugline.protocol.ids import MessageId, SessionId
+from tugline.protocol.records import Compacted
+from tugline.protocol.specs import FileStep, Mode
 from tugline.rules.costs import Costs
+from tugline.rules.exports import ExportFormat
 from tugline.rules.filling import Filling
 from tugline.rules.history import Spoken
 from tugline.runtime import session as runtime
-from tugline.runtime.attendant import InquiryCallback, PermissionCallback
+from tugline.runtime.attendant import InquiryCallback, PermissionCallback, PlanCallback
 from tugline.runtime.bus import Subscription
+from tugline.runtime.past import Rewinding, RewindPreview
 from tugline.runtime.session import as_content
 
 
@@ -28,7 +40,8 @@ class Session:
     """A conversation with an agent.
 
     Enter it with `async with`. `run` sends a prompt and gives the result; `stream` gives the events of one prompt;
-    `events` hears everything. The options are those of `options.Options`; `permission` and `inquiry` answer questions.
+    `events` hears everything. The options are those of `options.Options`; `permission`, `inquiry` and `plan` answer
+    questions.
     Sessions of one process do not see each other. Any task may enter, use and leave it.
     """
 
@@ -37,11 +50,13 @@ class Session:
         *,
         permission: PermissionCallback | None = None,
         inquiry: InquiryCallback | None = None,
+        plan: PlanCallback | None = None,
         **options: Any,
     ) -> None:
         self.options = make_options(options)
         self._permission = permission
         self._inquiry = inquiry
+        self._plan = plan
         self._inside: runtime.Session | None = None
         self._owner: asyncio.Task[None] | None = None
         self._over: asyncio.Event | None = None
@@ -62,8 +77,8 @@ class Session:
         """Hold the session open in a task of its own, so that any task may enter and leave it."""
         try:
             async with open_session(self.options) as inside:
-                if self._permission is not None or self._inquiry is not None:
-                    inside.attend(permission=self._permission, inquiry=self._inquiry)
+                if self._permission is not None or self._inquiry is not None or self._plan is not None:
+                    inside.attend(permission=self._permission, inquiry=self._inquiry, plan=self._plan)
                 opened.set_result(inside)
                 await over.wait()
         except Exception as error:
@@ -123,13 +138,38 @@ class Session:
         """What the person said in this conversation, oldest first: what `rewind` can go back to."""
         return await self.inside.prompts()
 
-    async def rewind(self, prompt: MessageId) -> Spoken:
-        """Go on from before these words of the person; they are returned. The file keeps what was."""
-        return await self.inside.rewind(prompt)
+    async def rewind(self, prompt: MessageId, what: RewindWhat = "conversation", *, force: bool = False) -> Rewinding:
+        """Go back to before these words of the person; they are returned, with what became of the files.
+
+        `what`: the `conversation` goes on from there (the transcript keeps what was), or the `files` that the agent
+        changed are again what they were, or `both`. A file that somebody else has changed too is left alone, unless
+        `force`."""
+        return await self.inside.rewind(prompt, what, force=force)
+
+    async def rewind_preview(self, prompt: MessageId) -> RewindPreview:
+        """What a rewind of files to before these words would do with each."""
+        return await self.inside.rewind_preview(prompt)
+
+    async def undo_rewind(self, *, force: bool = False) -> tuple[FileStep, ...]:
+        """Take the last rewind of files back: they are again what they were before it."""
+        return await self.inside.undo_rewind(force=force)
 
     async def clear(self) -> None:
         """Begin the conversation anew; the file keeps what was."""
         await self.inside.clear()
+
+    async def compact(self, words: str = "") -> Compacted:
+        """Put a summary by the model in place of the conversation so far; `words` say what it is to keep. Raises
+        `SessionError` where nothing comes of it, and the conversation is as it was."""
+        return await self.inside.compact(words)
+
+    async def snip(self) -> Compacted:
+        """Cut the oldest rounds of the conversation, without a summary."""
+        return await self.inside.snip()
+
+    async def uncompact(self) -> str:
+        """Bring back the history before the last summary or cut; returns what was done, in a line."""
+        return await self.inside.uncompact()
 
     def context(self) -> Filling:
         """What fills the context now."""
@@ -142,6 +182,18 @@ class Session:
     def rename(self, title: str) -> str:
         """Give the session a name; returns it as it is kept."""
         return self.inside.rename(title)
+
+    async def export(self, path: str | None = None, form: ExportFormat | None = None) -> str:
+        """Write the conversation as one document (`markdown`, `json`, `html`); returns its path."""
+        return await self.inside.export(path, form)
+
+    async def branch(self) -> SessionId:
+        """Go on in a copy, under a new id, which is returned; what was up to here stays as it is."""
+        return await self.inside.branch()
+
+    async def note(self, text: str) -> str:
+        """Add a line to the project's file of instructions; returns its path."""
+        return await self.inside.note(text)
 
     def events(self) -> Subscription:
         """Every event from now on; close it when done."""
@@ -162,6 +214,10 @@ class Session:
     def set_mode(self, mode: Mode) -> None:
         """Change the permission mode, also for the running turn."""
         self.inside.send(SetMode(mode))
+
+    def add_directory(self, path: str) -> None:
+        """Let a further folder count as the working folder, for the rest of the session."""
+        self.inside.send(AddDirectory(path))
 
     def set_model(self, model: str) -> None:
         """Use this model from the next request on."""

@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from difflib import get_close_matches
 from typing import Any, get_args
 
@@ -11,6 +11,8 @@ from msgspec import Struct, structs
 from tugline.ports import Provider, Tool
 from tugline.protocol.errors import UsageError
 from tugline.protocol.specs import Effort, Mode
+from tugline.protocol.trust import TrustAnswer, TrustQuestion
+from tugline.runtime.attendant import PermissionTool
 
 SOURCES = ("user", "project", "local")
 _SESSION_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
@@ -23,16 +25,24 @@ _TEXTS = (
     "model", "fallback_model", "base_url", "api_key", "system_prompt", "append_system_prompt", "session_id", "resume",
     "title",
 )  # fmt: skip
-_SWITCHES = ("trust", "attended", "debug", "continue_session", "fork_session")
+_SWITCHES = ("attended", "debug", "continue_session", "fork_session", "titles")
 _PATHS = ("cwd", "record")
+
+
+TrustCallback = Callable[[TrustQuestion], "TrustAnswer | bool | Awaitable[TrustAnswer | bool]"]
+"""Says whether a folder is trusted. May be async."""
 
 
 class Options(Struct, frozen=True, kw_only=True):
     """What a session is made of, where it differs from the settings. `None` means: as the settings say.
 
     `tools` are further tools of the caller's; `builtin_tools` chooses among the built-in ones (`None`: all).
-    `resume` goes on with a session: its id, the beginning of it, or words of its title or first prompt;
-    `continue_session` with the one of this project that was used last; `fork_session` with a copy. `title` is its name.
+    `trust` says whether the folder's own settings count: true or false for this session, or a callable that is asked
+    a `TrustQuestion` before it begins where something is new, and answers true, false or `TrustAnswer`; `None`: what
+    was approved before. `resume` goes on with a session: its id, the beginning of it, or words of its title or first
+    prompt; `continue_session` with the one of this project that was used last; `fork_session` with a copy. `title` is
+    its name; `titles`: a small model names it on the side, if nobody else does. `permission_tool` is asked for
+    permissions before, or beside, a person: `Allow`, `Deny`, true, false, or `None` for no opinion.
     `settings` is a settings file's path, or settings themselves. `setting_sources` names which settings files count
     (`user`, `project`, `local`; `None`: all that the folder's trust allows). `instruction_files` names the files of
     instructions that are read in place of `AGENTS.md` and `CLAUDE.md`; empty: none. `record` is a file that the
@@ -61,13 +71,15 @@ class Options(Struct, frozen=True, kw_only=True):
     settings: str | Mapping[str, Any] | None = None
     setting_sources: tuple[str, ...] | None = None
     instruction_files: tuple[str, ...] | None = None
-    trust: bool = False
+    trust: bool | TrustCallback | None = None
+    permission_tool: PermissionTool | None = None
     attended: bool = False
     session_id: str | None = None
     resume: str | None = None
     continue_session: bool = False
     fork_session: bool = False
     title: str | None = None
+    titles: bool = False
     record: str | None = None
     debug: bool = False
     environ: Mapping[str, str] | None = None
@@ -105,6 +117,10 @@ def _checked(name: str, value: Any) -> Any:
         return os.fspath(value)
     if name in _SWITCHES and not isinstance(value, bool):
         raise _wrong(name, "true or false", value)
+    if name == "trust" and not (isinstance(value, bool) or callable(value)):
+        raise _wrong(name, "true, false or a callable", value)
+    if name == "permission_tool" and not callable(value):
+        raise _wrong(name, "a callable", value)
     if name in _TEXTS and not isinstance(value, str):
         raise _wrong(name, "text", value)
     if name == "permission_mode":

@@ -7,9 +7,10 @@ from typing import Any, Protocol
 from msgspec import Struct
 
 from tugline.protocol.chunks import Chunk
+from tugline.protocol.commands import PromptContent
 from tugline.protocol.ids import AgentId, CallId, MessageId
 from tugline.protocol.messages import Message
-from tugline.protocol.permissions import Inquiry, InquiryAnswer
+from tugline.protocol.permissions import Inquiry, InquiryAnswer, PermissionAnswer, PermissionQuestion
 from tugline.protocol.records import AnyRecord, Compacted, Folded, Trimmed
 from tugline.protocol.specs import (
     AgentState,
@@ -89,6 +90,40 @@ class Tool(Protocol):
     async def run(self, data: Any, context: ToolContext) -> Result:
         """Do it. `ToolError` for what the model should read; anything else that escapes becomes an error result."""
         ...
+
+
+class ToolWrapper:
+    """A tool that does what another one does. What is put around it stands in `run`."""
+
+    def __init__(self, tool: Tool) -> None:
+        self.name = tool.name
+        self.spec = tool.spec
+        self.deferred = tool.deferred
+        self.result_limit = tool.result_limit
+        self.interrupt = tool.interrupt
+        self.family = tool.family
+        self.filtered: bool = getattr(tool, "filtered", False)
+        self._tool = tool
+
+    def parse(self, data: dict[str, Any]) -> Any:
+        """The tool's."""
+        return self._tool.parse(data)
+
+    def footprint(self, data: Any) -> Footprint:
+        """The tool's."""
+        return self._tool.footprint(data)
+
+    def subjects(self, data: Any) -> tuple[Subject, ...]:
+        """The tool's."""
+        return self._tool.subjects(data)
+
+    def title(self, data: Any) -> str:
+        """The tool's."""
+        return self._tool.title(data)
+
+    async def run(self, data: Any, context: ToolContext) -> Result:
+        """The tool's."""
+        return await self._tool.run(data, context)
 
 
 class FileStat(Struct, frozen=True):
@@ -237,10 +272,36 @@ class Questioner(Protocol):
         ...
 
 
+class Planner(Protocol):
+    """Plan mode, for the tools that begin and end it."""
+
+    def enter(self) -> str:
+        """Begin it; what the model is told. `ToolError` where it cannot."""
+        ...
+
+    async def present(self, call: CallId, plan: str) -> Result:
+        """Ask the person whether the plan (or what its file says, where it is empty) is to be carried out."""
+        ...
+
+
+class Responder(Protocol):
+    """Answers a permission question before a person is bothered with it: a classifier, hooks, a tool of a server, a
+    host's function. They are asked in their order, and the first answer counts."""
+
+    name: str
+    """What is said to have decided, such as `the classifier`."""
+
+    async def respond(self, question: PermissionQuestion) -> PermissionAnswer | None:
+        """`None`: no opinion. Never raises."""
+        ...
+
+
 class SideModel(Protocol):
     """A small model for errands."""
 
-    async def complete(self, prompt: str, *, purpose: Purpose) -> str: ...
+    async def complete(self, prompt: str, *, purpose: Purpose, model: str = "") -> str:
+        """The answer's text; `model` where it is to be another one. Raises `ProviderError`."""
+        ...
 
 
 class Clock(Protocol):
@@ -299,6 +360,10 @@ class Briefing(Protocol):
         """Before a prompt is recorded: what is due joins the conversation."""
         ...
 
+    async def anew(self, room: int | None = None) -> PromptContent:
+        """What is told at the start, from the disk, in at most so many tokens: for a conversation that is compacted."""
+        ...
+
     def recall(self) -> None:
         """Before a request: know what of it the conversation still tells, which may be another one by now."""
         ...
@@ -316,6 +381,35 @@ class Compactor(Protocol):
     ) -> Shrink | None:
         """What is to be done next so that the history fits; asked again with what came of it, until `None`.
 
-        `force`: the provider has said that it is too long. What is returned takes effect, and is recorded; the turn
-        adds where the agent stood."""
+        `force`: the provider has said that it is too long. What is returned takes effect at once, and is recorded; the
+        agent adds where it stood."""
+        ...
+
+
+class CompactionVerdict(Struct, frozen=True, omit_defaults=True):
+    """What hooks say before a compaction: further instructions for the summary, or why there is to be none."""
+
+    instructions: tuple[str, ...] = ()
+    block: str | None = None
+
+
+class CompactionHooks(Protocol):
+    """Runs around a compaction. `trigger` is `manual` or `auto`, `words` what the person asked to be kept."""
+
+    async def before_compaction(self, trigger: str, words: str) -> CompactionVerdict: ...
+
+    async def additions(self) -> tuple[str, ...]:
+        """What is to be told at the beginning of the conversation that is left (`SessionStart` with `compact`)."""
+        ...
+
+    async def after_compaction(self, trigger: str, summary: str) -> None:
+        """It has taken effect."""
+        ...
+
+
+class Keepsake(Protocol):
+    """Something that a conversation takes along through a compaction: files, todos, skills, a plan, running tasks."""
+
+    async def recall(self, room: int, card: ModelCard) -> str:
+        """As it stands now, in at most so many tokens; empty: there is nothing."""
         ...

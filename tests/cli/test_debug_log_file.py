@@ -6,7 +6,7 @@ from pathlib import Path
 from tugline.observe.debug_log import DebugLog
 from tugline.protocol.events import Notice, Origin, TextDelta
 from tugline.protocol.ids import AgentId, ReplyId, SessionId
-from tugline.rules.secrets import secret_values
+from tugline.rules.masking import secrets_of
 
 ORIGIN = Origin(SessionId("s"), AgentId("main"))
 
@@ -34,7 +34,7 @@ def test_events_and_notes_are_lines_in_a_private_file(tmp_path: Path) -> None:
 def test_secrets_are_masked(tmp_path: Path) -> None:
     path = tmp_path / "debug.log"
     environ = {"MY_TOKEN": 'with"quote-secret', "HOME": "/home/somebody", "SHORT_KEY": "abc"}
-    log = DebugLog(str(path), secrets=secret_values(environ))
+    log = DebugLog(str(path), secrets=secrets_of(environ))
     log.note('a with"quote-secret b sk-ant-REDACTED c /home/somebody abc')
     log.close()
     text = path.read_text()

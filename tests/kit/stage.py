@@ -146,6 +146,7 @@ class Stage:
         model: str = "scripted-model",
         start_while_streaming: bool = True,
         history: Sequence[Message] = (),
+        workspace: Any = None,
     ) -> None:
         self.bench = Workbench()
         self.provider = provider
@@ -164,7 +165,7 @@ class Stage:
         self.gear = Gear(
             tools=self.toolset,
             gate=self.gate,
-            workspace=None,  # type: ignore[arg-type]  # the tools of the stage touch no files
+            workspace=workspace,  # the tools of the stage touch no files
             transcript=self.transcript,
             spill=self.spill,
             voice=self.voice,

@@ -21,7 +21,7 @@ from tugline.app.briefing import MANAGED_INSTRUCTIONS
 from tugline.config.settings import Settings
 from tugline.context.gathering import READ_LIMIT
 from tugline.options import Options
-from tugline.protocol import blocks, errors, events, instructions, messages, permissions, records, specs, usage
+from tugline.protocol import blocks, errors, events, instructions, messages, permissions, records, specs, trust, usage
 from tugline.protocol.codec import decode_record, encode
 from tugline.rules import paths, shell_commands, shell_tables
 from tugline.rules.instructions import HOPS, RULES, file_matcher, groups
@@ -31,7 +31,11 @@ from tugline.tools.builtin.tool_search import ToolSearch
 from tugline.tools.define import RESULT_LIMIT
 
 LIBRARY = manual.page("how-to/use-the-library.md")
+LONG = manual.page("how-to/long-sessions.md")
+GO_BACK = manual.page("how-to/go-back.md")
 EVENTS = manual.page("reference/events.md")
+CLONED = manual.page("how-to/open-a-cloned-repository.md")
+PLAN = manual.page("how-to/plan-first.md")
 TRANSCRIPT = manual.page("reference/transcript.md")
 TOOLS = manual.page("reference/tools.md")
 PERMISSIONS = manual.page("reference/permissions.md")
@@ -114,17 +118,45 @@ SCRIPTS: dict[str, tuple[str, Script | list[Step], str]] = {
         Script(lanes={"any": lane(Match(), [reply("An answer.")], each=True)}),
         "An answer.\nAn answer.\nAn answer.\n",
     ),
+    "sessions": (LIBRARY, [reply("It adds up.")], "person What is in the cart, and its total?\n1 It adds up.\n"),
     "errors": (LIBRARY, [], "/no/such/folder is not a folder.\n"),
     "provider": (LIBRARY, [], "Who is a good bird?\n"),
+    "long sessions": (
+        LONG,
+        [
+            reply(call("Read", file_path="cart.py")),
+            reply("It subtracts. " * 2_000),
+            reply("<summary>cart.py has total(a, b), which subtracts.</summary>"),
+            reply("total", expect=Match(last="which subtracts")),
+        ],
+        "summary smaller\ntotal\n",
+    ),
+    "go back": (
+        GO_BACK,
+        [
+            reply(call("Read", file_path="cart.py")),
+            reply(call("Edit", file_path="cart.py", old_string="total", new_string="add_up")),
+            reply("It is add_up now."),
+        ],
+        "restore cart.py \nBack to before: Rename the function total in cart.py to add_up.\n",
+    ),
     "events": (
         EVENTS,
         [reply("I look. ", call("Read", file_path="cart.py")), reply("It subtracts.")],
         "I look. Read: ",
     ),
+    "trust": (CLONED, [], "()\n"),
+    "plan": (
+        PLAN,
+        [reply(call("ExitPlanMode", plan="Split it, run the tests.")), reply("Done.")],
+        "Split it, run the tests.\nDone.\n",
+    ),
     "instructions": (INSTRUCTIONS, [reply("Cents.")], "started project AGENTS.md 5\n"),
     "transcript": (TRANSCRIPT, [reply("It subtracts.")], "user said: What is it?\nassistant said: It subtracts.\n"),
 }
 STATUS = {"errors": 2}
+READ = {"transcript": "What is it?", "sessions": "What is in the cart, and its total?"}
+"""Prompts of sessions that examples read."""
 
 
 def sources(text: str) -> list[tuple[str, str]]:
@@ -133,7 +165,8 @@ def sources(text: str) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize(
-    ("name", "source"), [pair for page in (LIBRARY, EVENTS, INSTRUCTIONS, TRANSCRIPT) for pair in sources(page)]
+    ("name", "source"),
+    [pair for page in dict.fromkeys(page for page, *_ in SCRIPTS.values()) for pair in sources(page)],
 )
 async def test_an_example_runs_as_it_stands(name: str, source: str, tmp_path: Path) -> None:
     _, script, expected = SCRIPTS[name]
@@ -149,11 +182,11 @@ async def test_an_example_runs_as_it_stands(name: str, source: str, tmp_path: Pa
             "TUGLINE_NETWORK_RETRY_BASE": "0.001",
             "PYTHONWARNINGS": "error",
         }
-        if name == "transcript":
+        if name in READ:
             # it needs a session to read
             given: dict[str, Any] = {"base_url": server.url, "api_key": "x", "cwd": str(project), "environ": environ}
             async with tugline.Session(**given) as session:
-                await session.run("What is it?")
+                await session.run(READ[name])
         command = [sys.executable, "-c", source]
 
         def run() -> "subprocess.CompletedProcess[str]":
@@ -215,9 +248,9 @@ async def test_a_yes_for_always_is_saved_where_the_manual_says(tmp_path: Path) -
 
 
 def test_every_option_is_in_the_table_and_no_other() -> None:
-    (options, _) = manual.tables(LIBRARY)
+    (options,) = manual.tables(manual.sections(LIBRARY, 2)["Options"])
     named = [name for row in options for name in manual.codes(row[0])]
-    assert sorted(named) == sorted([*Options.__struct_fields__, "permission", "inquiry"])
+    assert sorted(named) == sorted([*Options.__struct_fields__, "permission", "inquiry", "plan"])
 
 
 def test_the_manual_names_every_public_name() -> None:
@@ -242,11 +275,15 @@ PARTS = (
     usage.Spend,
     errors.Failure,
     permissions.PermissionQuestion,
+    permissions.PlanQuestion,
     permissions.UserQuestion,
     permissions.Inquiry,
     permissions.Option,
+    trust.TrustQuestion,
+    trust.TrustItem,
     instructions.LoadedFile,
     specs.Display,
+    specs.FileStep,
     specs.Progress,
 )
 
@@ -343,6 +380,7 @@ NESTED = (
     specs.FileSeen,
     specs.Todo,
     records.FileChange,
+    records.FileState,
     records.Standing,
     records.Stub,
 )

@@ -188,5 +188,5 @@ def test_the_imports_of_an_untrusted_folder_are_told_in_one_line() -> None:
     assert instructions.notices([*imports, other, LeftOut("/p/c.md", "the same", silent=True)]) == (
         "Instructions: /p/b.md is left out: it is binary.",
         "This folder is not trusted: 3 imports of its instructions, such as /p/0.md, are left out. "
-        "With --trust they count.",
+        "To trust it: tugline trust",
     )

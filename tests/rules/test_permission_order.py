@@ -426,6 +426,15 @@ def test_a_wider_mode_never_turns_allow_into_less(
     assert allowed == sorted(allowed)
 
 
+@given(_QUERIES, _RULES, _RULES, _RULES)
+def test_what_no_mode_skips_is_for_a_person_and_nothing_else_is(
+    query: Query, allow: list[str], ask: list[str], deny: list[str]
+) -> None:
+    default, bypass = (judged(query, mode, allow, ask, deny) for mode in ("default", "bypassPermissions"))
+    assert (isinstance(default, VerdictAsk) and default.person) == isinstance(bypass, VerdictAsk)
+    assert judged(query, "auto", allow, ask, deny) == default, "the model is asked where a person would be"
+
+
 @given(_QUERIES, _RULES, _RULES, _RULES, st.randoms())
 def test_deny_wins_under_any_order_of_rules(
     query: Query, allow: list[str], ask: list[str], deny: list[str], random: Random

@@ -30,7 +30,7 @@ class Reader:
         self.prompts: list[str] = []
         self.error = error
 
-    async def complete(self, prompt: str, *, purpose: str) -> str:
+    async def complete(self, prompt: str, *, purpose: str, model: str = "") -> str:
         assert purpose == "web_fetch"
         self.prompts.append(prompt)
         if self.error:

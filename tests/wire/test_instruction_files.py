@@ -38,7 +38,7 @@ async def test_a_run_tells_the_model_and_says_what_is_left_out(desk: Desk, serve
         f"tugline: warning: Instructions: {desk.cwd}/AGENTS.local.md is left out: "
         "it is a named pipe, not a regular file.",
         "tugline: warning: This folder is not trusted: 2 imports of its instructions, such as "
-        f"{desk.cwd}/docs/style.md, are left out. With --trust they count.",
+        f"{desk.cwd}/docs/style.md, are left out. To trust it: tugline trust",
     ]
     assert "instruction-file" not in ended.out, "it is not for the person"
     first, second = (json.dumps(request.body["messages"]) for request in server.requests)

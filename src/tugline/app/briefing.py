@@ -64,8 +64,7 @@ def make_scheme(options: Options, config: Config, standing: Standing, card: Mode
     )
 
 
-def make_instructions(core: Core, options: Options, standing: Standing, card: ModelCard) -> Instructions | None:
-    scheme = make_scheme(options, core.config, standing, card)
+def make_instructions(core: Core, scheme: Scheme | None) -> Instructions | None:
     if scheme is None:
         return None
     return Instructions(DISK, scheme, lambda text: core.voice.say(Notice, level="warning", text=text))

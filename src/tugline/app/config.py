@@ -14,10 +14,13 @@ def load_config(options: Options) -> Config:
     """The settings of a session with these options."""
     environ = os.environ if options.environ is None else options.environ
     settings = options.settings
+    trusted = options.trust if isinstance(options.trust, bool) else None
+    if trusted is None and "project" in (options.setting_sources or ()):
+        trusted = True  # a host that names the project's settings has said so
     return load(
         cwd=real_folder(options.cwd or os.getcwd()),
         environ=environ,
-        trusted=options.trust or "project" in (options.setting_sources or ()),
+        trusted=trusted,
         flags=_flags(options),
         settings=encode(dict(settings)).decode() if isinstance(settings, Mapping) else settings,
         sources=options.setting_sources,

@@ -1,25 +1,31 @@
 """What an agent works with: workspace, rules, tools."""
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from msgspec import structs
 
 from tugline.app.config import real_folder
+from tugline.app.core import Core
+from tugline.app.settings_keeper import SettingsKeeper
 from tugline.config.load import Config
-from tugline.config.save import save_rules
+from tugline.loop.gate import Classifying, Gate
+from tugline.loop.transcript import Transcript
 from tugline.net.client import HttpClient
 from tugline.options import Options
-from tugline.ports import Tool, WorkspaceError
-from tugline.protocol.errors import ConfigError
+from tugline.ports import Planner, Tool, WorkspaceError
 from tugline.rules.permission import Policy
 from tugline.rules.shell_footprint import is_read_only
+from tugline.runtime.attendant import FunctionResponder
 from tugline.runtime.errands import Errands
 from tugline.runtime.questions import Questions
 from tugline.runtime.standing import Standing
 from tugline.tools.builtin.ask_user_question import AskUserQuestion
 from tugline.tools.builtin.bash import Bash, InSandbox
 from tugline.tools.builtin.edit import Edit
+from tugline.tools.builtin.enter_plan_mode import EnterPlanMode
+from tugline.tools.builtin.exit_plan_mode import ExitPlanMode
 from tugline.tools.builtin.glob import Glob
 from tugline.tools.builtin.grep import Grep
 from tugline.tools.builtin.notebook_edit import NotebookEdit
@@ -64,8 +70,8 @@ def allowed_directories(config: Config) -> tuple[str, ...]:
     return (config.cwd, *(real_folder(path) for path in config.settings.permissions.additional_directories))
 
 
-def make_policy(config: Config, kept: str) -> Policy:
-    """The mode and rules that a session begins with."""
+def make_policy(config: Config, kept: str, plan: str = "") -> Policy:
+    """The mode and rules that a session begins with; `plan` is the file of its plan."""
     return Policy(
         mode=config.settings.permissions.default_mode,
         allow=config.allow,
@@ -75,13 +81,17 @@ def make_policy(config: Config, kept: str) -> Policy:
         cwd=config.cwd,
         home=config.home,
         project_root=config.project_root,
-        readable=(kept,),
+        readable=tuple(path for path in (kept, plan) if path),
+        own=(os.path.realpath(config.folders.config),),
+        plan_file=plan,
     )
 
 
-def make_standing(config: Config, workspace: LocalWorkspace, kept: str, *, sandboxed: bool = False) -> Standing:
+def make_standing(
+    config: Config, workspace: LocalWorkspace, kept: str, plan: str = "", *, sandboxed: bool = False
+) -> Standing:
     """Who judges by them. `sandboxed`: commands run in a sandbox that works, and need no question there."""
-    policy = structs.replace(make_policy(config, kept), sandboxed=sandboxed)
+    policy = structs.replace(make_policy(config, kept, plan), sandboxed=sandboxed)
 
     def resolve(path: str, cwd: str) -> tuple[str, str] | None:
         try:
@@ -89,13 +99,36 @@ def make_standing(config: Config, workspace: LocalWorkspace, kept: str, *, sandb
         except WorkspaceError:
             return None
 
-    return Standing(policy, resolve, expand=expand, save=lambda rules: _keep_rules(config, rules))
+    keeper = SettingsKeeper(config)
+    return Standing(policy, resolve, expand=expand, keeper=keeper, forbidden=config.forbidden_modes)
 
 
-def _keep_rules(config: Config, rules: Sequence[str]) -> str:
-    if not config.trusted:
-        raise ConfigError("this folder is not trusted, so the rule counts for this session only (--trust).")
-    return save_rules(config.project_root, rules)
+def make_gate(
+    options: Options,
+    core: Core,
+    standing: Standing,
+    questions: Questions,
+    errands: Errands,
+    transcript: Transcript,
+) -> Gate:
+    """The gate of the main agent: who is asked, and in which order."""
+
+    def make_classifier() -> Classifying:
+        from tugline.runtime.classifier import Classifier  # noqa: PLC0415  imported here: start-up cost
+
+        given = core.config.settings.auto_mode
+        return Classifier(
+            errands,
+            lambda: transcript.messages,
+            core.voice,
+            small=given.model or "",
+            seconds=given.timeout,
+            in_row=given.denials_in_row,
+            total=given.denials_in_all,
+        )
+
+    responders = () if options.permission_tool is None else (FunctionResponder(options.permission_tool, core.voice),)
+    return Gate(standing, questions, core.voice, responders=responders, make_classifier=make_classifier)
 
 
 def make_tools(
@@ -105,6 +138,7 @@ def make_tools(
     errands: Errands,
     environ: Mapping[str, str],
     hides: Hides,
+    planner: Planner,
     sandbox: InSandbox | None = None,
 ) -> Toolset:
     """The built-in tools that were chosen, and the caller's."""
@@ -119,6 +153,8 @@ def make_tools(
         Bash(is_read_only, timeout=shell.timeout, max_timeout=shell.max_timeout, sandbox=sandbox),
         TodoWrite(),
         AskUserQuestion(questions),
+        EnterPlanMode(planner),
+        ExitPlanMode(planner),
         WebFetch(
             lambda check: HttpClient(environ=environ, check=check),
             errands,

@@ -3,16 +3,21 @@
 import os
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 
 import anyio
 
-from tugline.app.briefing import make_instructions, touching
-from tugline.app.core import Core, loaded_secrets, make_core, open_provider
-from tugline.app.equipment import make_policy, make_standing, make_tools, make_workspace
+from tugline.app.briefing import make_instructions, make_scheme, touching
+from tugline.app.checkpoints import checkpointed, make_checkpoints
+from tugline.app.compaction import make_compaction
+from tugline.app.core import Core, loaded_secrets, make_core, make_shelf, open_provider
+from tugline.app.equipment import make_gate, make_policy, make_standing, make_tools, make_workspace
+from tugline.app.keeping import allow_reading, make_copies, make_notes
 from tugline.app.models import resolve_model
+from tugline.app.trust import UNCONFINED, make_place, settle_trust, withheld_line
 from tugline.config.load import Config
-from tugline.context.surroundings import look_around
+from tugline.context.surroundings import git_settings, look_around
 from tugline.loop.agent import Agent, AgentSpec
 from tugline.loop.executor import Gear, StateCell
 from tugline.loop.gate import Gate
@@ -25,17 +30,24 @@ from tugline.protocol.ids import AgentId
 from tugline.protocol.records import FORMAT, Opened, Resumed
 from tugline.protocol.specs import AgentState, Mode, Surroundings
 from tugline.rules import wording
+from tugline.rules.git_guard import GitSetting, working
 from tugline.rules.permission import denied_tools
 from tugline.rules.prompt import system_prompt, whats_new
 from tugline.runtime.briefing import FileBriefing
 from tugline.runtime.errands import Errands
+from tugline.runtime.file_past import FilePast
 from tugline.runtime.mentions import Mentions
 from tugline.runtime.past import Past
+from tugline.runtime.planning import Planning
 from tugline.runtime.questions import Questions
 from tugline.runtime.resuming import plain_content, resumed_state
 from tugline.runtime.session import Session
+from tugline.runtime.shortening import Shortening
 from tugline.runtime.slash import SlashCommand
 from tugline.runtime.standing import Standing
+from tugline.runtime.telling import AS_ROOT, Telling
+from tugline.runtime.titles import Titles
+from tugline.stores.plan import PlanFile
 from tugline.stores.spill import FileSpill
 from tugline.tools.builtin.read import Read
 from tugline.tools.define import RESULT_LIMIT
@@ -52,7 +64,7 @@ async def open_session(options: Options) -> AsyncIterator[Session]:
     """A running session; leaving it ends what runs and closes everything. Raises `TuglineError` for what the user can
     mend."""
     async with AsyncExitStack() as stack:
-        session = await _compose(options, stack)
+        session = await _compose(await settle_trust(options), stack)
         async with session:
             yield session
 
@@ -62,30 +74,53 @@ async def _compose(options: Options, stack: AsyncExitStack) -> Session:
     provider = open_provider(core, options)
     stack.push_async_callback(provider.aclose)
     questions = Questions(core.voice, core.ids, attended=options.attended)
+    plan = PlanFile(os.path.join(os.path.realpath(core.config.folders.plans), f"{core.session}.md"))
     hold = _make_hold(core, questions)
     workspace = make_workspace(core.config, core.environ, core.kept, hold.sandbox if hold else None)
-    around = await _look_around(core, workspace, hold, stack)
-    standing = make_standing(core.config, workspace, core.kept, sandboxed=hold is not None and hold.allows)
+    git = await _look_at_git(core, workspace, hold, stack)
+    standing = make_standing(core.config, workspace, core.kept, plan.path, sandboxed=hold is not None and hold.allows)
     if hold is not None:
         hold.stand_on(standing)
+    inbox = Inbox()
+    planning = Planning(standing, questions, plan, inbox)
+    telling = Telling(core.voice, inbox, planning, warn=_mode_warning, grow=partial(setattr, workspace, "roots"))
     errands = Errands(
         provider,
-        lambda: core.catalog.resolve(core.access.small_model(core.model)),
+        lambda name: core.catalog.resolve(name or core.access.small_model(core.catalog.resolve(core.model))),
         core.ids,
         core.ledger,
-        core.session,
+        lambda: core.voice.origin.session,
     )
-    told = hold.told() if hold is not None else None
-    tools = make_tools(options, core.config, questions, errands, core.environ, standing.hides, told)
+    tools = make_tools(
+        options, core.config, questions, errands, core.environ, standing.hides, planning, hold.told() if hold else None
+    )
     tools = without(tools, denied_tools(standing.policy, tools.names))
-    instructions = make_instructions(core, options, standing, provider.card(core.catalog.resolve(core.model)))
+    scheme = make_scheme(options, core.config, standing, provider.card(core.catalog.resolve(core.model)))
+    instructions = make_instructions(core, scheme)
     touched = touching(instructions)
-    tools = Toolset(touched(tool) for tool in tools)
-    gear = _gear(core, tools, Gate(standing, questions, core.voice), workspace)
+    transcript = Transcript(core.opening.log, core.clock)
+    checkpoints = make_checkpoints(core, transcript, workspace.roots)
+    kept = checkpointed(checkpoints)
+    if checkpoints is not None:
+        stack.push_async_callback(checkpoints.aclose)
+    tools = Toolset(kept(touched(tool)) for tool in tools)
+    spill = FileSpill(core.kept)
+    gear = _gear(
+        core,
+        tools,
+        workspace,
+        inbox,
+        transcript,
+        spill,
+        make_gate(options, core, standing, questions, errands, transcript),
+    )
     core.ledger.note = gear.transcript.paid
-    around = _enter(core, gear, around)
+    if not core.config.trusted:
+        # what a command of the model's lets git do must not be what the folder says that git does
+        workspace.add_environment(working(git or ()))
+    around = _enter(core, gear, await look_around(workspace, core.config.cwd, git))
     agent = Agent(
-        _spec(core, options, tools, standing.mode, around),
+        _spec(core, options, tools, around),
         model=core.model,
         provider=provider,
         gear=gear,
@@ -95,22 +130,36 @@ async def _compose(options: Options, stack: AsyncExitStack) -> Session:
         briefing=None if instructions is None else FileBriefing(gear, core.ids, instructions),
         resolve=lambda name, tokens: resolve_model(core.catalog, name, standing.mode, tokens),
     )
+    compaction = make_compaction(agent, core.config.settings, Read(), standing)
+    agent.compactor = compaction
     if core.history is not None:
         core.ledger.restore(core.history.standing.models)
         gear.transcript.restore(core.history)
+        # what was kept for a session that this one is a copy of is still named in it
+        allow_reading(standing, [os.path.join(os.path.dirname(core.kept), origin) for origin in core.history.origins])
+    files = None if checkpoints is None else FilePast(gear, checkpoints, core.ids)
+    past = Past(gear, core.opening.log, core.config.cwd, files)
+    planning.begin(gear.transcript.messages)
+    standing.told = telling.changed
     session = Session(
         agent,
         core.bus,
         questions,
-        started=lambda: _started(core, tools, standing.mode, hold.status if hold is not None else ""),
-        set_mode=standing.set_mode,
+        started=lambda: _started(core, tools, standing.mode, hold.status if hold else ""),
+        standing=standing,
         notices=(
             *core.opening.notices,
+            *_elsewhere(core),
             *_notices(core.config, standing),
-            *(hold.notices() if hold is not None else ()),
+            *(hold.notices() if hold else ()),
         ),
         mentions=Mentions(gear, touched(Read()), standing),
-        past=Past(gear, core.opening.log, core.config.cwd),
+        past=past,
+        copies=make_copies(core, gear, spill, workspace, standing),
+        notes=make_notes(core, gear, standing, scheme),
+        titles=Titles(gear, errands) if options.titles and core.config.settings.sessions.titles else None,
+        shortening=Shortening(agent, compaction, past),
+        place=make_place(options, core, planning, lambda: hold.status if hold else UNCONFINED),
         title=options.title or "",
         resources=stack.pop_all(),
     )
@@ -137,17 +186,17 @@ def _sandbox_command(hold: "Hold | None") -> SlashCommand:
     return SlashCommand("sandbox", "what holds shell commands", answer)
 
 
-async def _look_around(
+async def _look_at_git(
     core: Core, workspace: LocalWorkspace, hold: "Hold | None", stack: AsyncExitStack
-) -> Surroundings:
-    """What is told of the place, and beside that whether the sandbox works here."""
+) -> list[GitSetting] | None:
+    """What git is told there, and beside that whether the sandbox works here."""
     if hold is None:
-        return await look_around(workspace, core.config.cwd)
+        return await git_settings(workspace, core.config.cwd)
     stack.push_async_callback(hold.sandbox.aclose)
-    found: list[Surroundings] = []
+    found: list[list[GitSetting] | None] = []
 
     async def look() -> None:
-        found.append(await look_around(workspace, core.config.cwd))
+        found.append(await git_settings(workspace, core.config.cwd))
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(hold.probe)
@@ -174,11 +223,19 @@ def _enter(core: Core, gear: Gear, now: Surroundings) -> Surroundings:
     if words:
         gear.inbox.put(Letter((Text(wording.reminder(words)),), hidden=True))
     for message in history.standing.queued:
-        gear.inbox.put(Letter(plain_content(message), id=message.id))
+        gear.inbox.put(Letter(plain_content(message), message.hidden, message.id))
     return kept or now
 
 
-def _gear(core: Core, tools: Toolset, gate: Gate, workspace: LocalWorkspace) -> Gear:
+def _gear(
+    core: Core,
+    tools: Toolset,
+    workspace: LocalWorkspace,
+    inbox: Inbox,
+    transcript: Transcript,
+    spill: FileSpill,
+    gate: Gate,
+) -> Gear:
     settings = core.config.settings
     state = AgentState(core.config.cwd)
     if core.history is not None:
@@ -187,11 +244,11 @@ def _gear(core: Core, tools: Toolset, gate: Gate, workspace: LocalWorkspace) -> 
         tools=tools,
         gate=gate,
         workspace=workspace,
-        transcript=Transcript(core.opening.log, core.clock),
-        spill=FileSpill(core.kept),
+        transcript=transcript,
+        spill=spill,
         voice=core.voice,
         clock=core.clock,
-        inbox=Inbox(),
+        inbox=inbox,
         state=StateCell(state),
         agent=AgentId("main"),
         limit=settings.limits.parallel_calls,
@@ -200,13 +257,12 @@ def _gear(core: Core, tools: Toolset, gate: Gate, workspace: LocalWorkspace) -> 
     )
 
 
-def _spec(core: Core, options: Options, tools: Toolset, mode: Mode, around: Surroundings) -> AgentSpec:
+def _spec(core: Core, options: Options, tools: Toolset, around: Surroundings) -> AgentSpec:
     settings = core.config.settings
     return AgentSpec(
         system=system_prompt(
             around=around,
             model=core.catalog.resolve(core.model),
-            mode=mode,
             deferred=tools.deferred(),
             replaced=options.system_prompt,
             appended=(options.append_system_prompt,) if options.append_system_prompt else (),
@@ -233,14 +289,30 @@ def _started(core: Core, tools: Toolset, mode: Mode, sandbox: str) -> SessionSta
     )
 
 
+def _elsewhere(core: Core) -> tuple[str, ...]:
+    """What to know where the session is one of another project."""
+    if core.history is None or os.path.dirname(core.opening.log.path) == make_shelf(core.config).folder:
+        return ()
+    was = core.history.cwd
+    gone = "" if os.path.isdir(was) else ", which is gone"
+    return (
+        f"This session is one of another project, {was}{gone}. It goes on here, in {core.config.cwd}; "
+        "with --fork-session a copy of it is filed under this project.",
+    )
+
+
 def _notices(config: Config, standing: Standing) -> tuple[str, ...]:
     """What the person should know at the start."""
     lines = [problem.text for problem in config.problems]
-    if config.withheld:
-        names = ", ".join(sorted({name for name, _ in config.withheld}))
-        lines.append(f"This folder is not trusted: its settings {names} do not count. With --trust they do.")
+    if withheld := withheld_line(config):
+        lines.append(withheld)
     if config.settings.sandbox.required and not config.settings.sandbox.enabled:
         lines.append("sandbox.required does nothing while sandbox.enabled is off: commands run without a sandbox.")
-    if standing.mode == "bypassPermissions" and hasattr(os, "geteuid") and os.geteuid() == 0:
-        lines.append("Running as root with the mode bypassPermissions: nothing will be asked about.")
+    if warning := _mode_warning(standing.mode):
+        lines.append(warning)
     return tuple(lines)
+
+
+def _mode_warning(mode: Mode) -> str:
+    """What a person should know of a mode here."""
+    return AS_ROOT if mode == "bypassPermissions" and hasattr(os, "geteuid") and os.geteuid() == 0 else ""

@@ -8,6 +8,10 @@ from tugline.cli.help import COMPLETION
 from tugline.protocol.errors import UsageError
 
 _SHELLS = ("bash", "zsh", "fish")
+_SESSIONS = (
+    "list show search export rename archive unarchive changes compactions gc --all --archived --limit --json --full "
+    "--record --call --format --output --older-than --larger-than --keep-size --remove --dry-run --yes"
+)
 _FILE_FLAGS = ("--settings", "--record", "--replay", "--system-prompt-file", "--append-system-prompt-file")
 
 
@@ -45,9 +49,11 @@ def _bash() -> str:
             "  esac",
             '  case "${COMP_WORDS[1]}" in',
             '    config) COMPREPLY=($(compgen -W "show context schema --origin --json" -- "$word")); return ;;',
+            f'    sessions) COMPREPLY=($(compgen -W "{_SESSIONS}" -- "$word")); return ;;',
             f'    completion) COMPREPLY=($(compgen -W "{" ".join(_SHELLS)}" -- "$word")); return ;;',
             '    doctor) COMPREPLY=($(compgen -W "--json" -- "$word")); return ;;',
             '    demo) COMPREPLY=($(compgen -W "--keep" -- "$word")); return ;;',
+            '    trust) COMPREPLY=($(compgen -d -W "--yes --diff --remove --list" -- "$word")); return ;;',
             '    model-server) COMPREPLY=($(compgen -f -- "$word")); return ;;',
             "  esac",
             f'  local words="{_spellings()}"',
@@ -71,9 +77,11 @@ def _zsh() -> str:
             "  if (( CURRENT == 2 )) && [[ $words[2] != -* ]]; then _describe command commands; fi",
             "  case $words[2] in",
             "    config) compadd show context schema -- --origin --json; return ;;",
+            f"    sessions) compadd -- {_SESSIONS}; return ;;",
             f"    completion) compadd {' '.join(_SHELLS)}; return ;;",
             "    doctor) compadd -- --json; return ;;",
             "    demo) compadd -- --keep; return ;;",
+            "    trust) compadd -- --yes --diff --remove --list; _files -/; return ;;",
             "    model-server) _files; return ;;",
             "  esac",
             "  _arguments -S \\",
@@ -109,6 +117,7 @@ def _fish() -> str:
     for name, text in COMMANDS.items():
         lines.append(f"complete -c tugline -n __fish_use_subcommand -a {name} -d '{text}'")
     lines.append("complete -c tugline -n '__fish_seen_subcommand_from config' -a 'show context schema'")
+    lines.append(f"complete -c tugline -n '__fish_seen_subcommand_from sessions' -a '{_SESSIONS}'")
     lines.append(f"complete -c tugline -n '__fish_seen_subcommand_from completion' -a '{' '.join(_SHELLS)}'")
     lines.append("complete -c tugline -n '__fish_seen_subcommand_from model-server' -F")
     return "\n".join(lines) + "\n"

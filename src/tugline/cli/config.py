@@ -60,7 +60,7 @@ def _options(command: str, words: Sequence[str], own: Sequence[str]) -> Options:
         settings=given.settings,
         setting_sources=given.setting_sources,
         instruction_files=() if given.bare else None,
-        trust=given.trust,
+        trust=given.trust or None,
         model=given.model,
         permission_mode=given.permission_mode,
         allowed_tools=given.allowed_tools,

@@ -8,7 +8,7 @@ from contextlib import suppress
 from tugline.cli import streams
 from tugline.config.folders import find_folders, make_private
 from tugline.observe.debug_log import DebugLog
-from tugline.rules.secrets import Mask, secret_values
+from tugline.rules.masking import mask, secrets_of
 from tugline.rules.terminal import clean
 
 
@@ -18,7 +18,7 @@ def open_log(*, announce: bool = True) -> DebugLog:
     folder = os.path.join(folders.data, "logs")
     with suppress(OSError):  # the log itself says what is wrong
         make_private(folder)
-    log = DebugLog(os.path.join(folder, "debug.log"), secrets=secret_values(os.environ))
+    log = DebugLog(os.path.join(folder, "debug.log"), secrets=secrets_of(os.environ))
     if announce:
         streams.complain(log.problem or f"debug log: {log.path}")
     return log
@@ -26,7 +26,7 @@ def open_log(*, announce: bool = True) -> DebugLog:
 
 def defect_line(error: BaseException) -> str:
     """What a person is told of an error that should not have been."""
-    text = " ".join(Mask(secret_values(os.environ)).text(str(error)).split())[:300]
+    text = " ".join(mask(str(error), secrets_of(os.environ)).split())[:300]
     return f"A defect in tugline: {type(error).__name__}: {clean(text)}".rstrip(": ") + "; run again with --debug."
 
 
@@ -34,7 +34,7 @@ def report_defect(
     error: BaseException, *, debug: bool, log: DebugLog | None, tell: Callable[[str], None] = streams.say
 ) -> None:
     """One line; the traceback with `--debug` only."""
-    trace = clean(Mask(secret_values(os.environ)).text("".join(traceback.format_exception(error))))
+    trace = clean(mask("".join(traceback.format_exception(error)), secrets_of(os.environ)))
     if log is not None:
         log.note(trace)
     tell(f"{trace if debug else ''}tugline: {defect_line(error)}\n")

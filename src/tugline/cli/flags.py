@@ -73,6 +73,8 @@ COMMANDS = {
     "demo": "see it work on a small project, with a scripted model and no key",
     "config": "show the settings and where each comes from, their JSON schema, or the files of instructions",
     "doctor": "say what works on this machine, what does not, and the remedy",
+    "sessions": "list, read, search, export, name, archive and clean up sessions",
+    "trust": "what of a folder's own settings counts: show it and approve it",
     "model-server": "serve a scripted model over HTTP, for tests",
     "completion": "print the completion script of a shell",
     "help": "print this text",
@@ -80,7 +82,7 @@ COMMANDS = {
 """Sub-commands, with what they do."""
 
 LATER_COMMANDS = (
-    "acp", "agents", "fleet", "jobs", "mcp", "plugin", "policy", "run", "serve", "sessions", "skills",
+    "acp", "agents", "fleet", "jobs", "mcp", "plugin", "policy", "run", "serve", "skills",
     "tasks", "team", "trace", "worker",
 )  # fmt: skip
 """Sub-commands that are planned, and not there yet."""

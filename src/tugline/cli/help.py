@@ -31,7 +31,7 @@ Permission
       --permission-mode MODE     default, acceptEdits, plan, auto, dontAsk, bypassPermissions
       --dangerously-skip-permissions   the same as --permission-mode bypassPermissions
       --add-dir FOLDER...        further folders to work in; may be repeated
-      --trust                    the settings of this folder count, also what they let run
+      --trust                    the settings of this folder count in this run, also what they let run
 
 Prompt and settings
       --system-prompt TEXT       in place of our own (also --system-prompt-file FILE)
@@ -60,6 +60,8 @@ Commands
   config context [--json]        the files of instructions: what is loaded, what is left out, and why
   config schema                  the JSON schema of settings files
   doctor [--json]                what works on this machine, what does not, and the remedy
+  sessions list|show|search|...  what was said before: list, read, search, export, name, archive, clean up
+  trust [FOLDER]                 what of a folder's own settings counts: show it, and approve it
   model-server SCRIPT            a scripted model behind HTTP, for tests of your own
   completion bash|zsh|fish       a completion script for a shell
 
@@ -99,6 +101,58 @@ Providers are connected to and asked nothing, so that it costs nothing.
 
       --json                     as JSON
 Exit codes: 0 all that is set up works, 1 something does not.
+"""
+
+SESSIONS = """\
+tugline sessions list [--all] [--archived] [--limit N] [--json]
+tugline sessions show SESSION [--full] [--json] [--record N | --call ID]
+tugline sessions search WORDS [--all] [--archived] [--limit N] [--json]
+tugline sessions export SESSION [--format markdown|json|html] [-o FILE]
+tugline sessions rename SESSION "NAME"
+tugline sessions archive SESSION
+tugline sessions unarchive SESSION
+tugline sessions changes SESSION [--json]
+tugline sessions compactions SESSION [--full] [--json]
+tugline sessions gc [--older-than AGE] [--larger-than SIZE] [--keep-size SIZE] [--remove] [--all] [--archived]
+                    [--dry-run] [--yes]
+
+SESSION is an id, at least four characters of its beginning, a name, or words of the name or of the first prompt.
+
+list: the sessions of this project, the last used first: id, age, size, cost, branch, name, first prompt.
+search: where all of the words stand together, in names, prompts and replies; exit code 1 if nowhere.
+      --all                      of all projects
+      --archived                 those that were put aside; search: those too
+      --limit N                  at most so many (list: 50, search: 200); 0: all
+      --json                     one JSON object per line
+show: what was said, turn by turn; through $PAGER on a terminal.
+      --full                     also whole results, thinking, what only the model was told, and what /rewind took out
+      --record N                 one record of the transcript, such as #12 of a search
+      --call ID                  one call with its whole result, also where the model is not shown it any more
+export: as a document, without anything that looks like a key. HTML is one page that loads and runs nothing.
+      --format FORMAT            default: as the file's name ends, else markdown
+  -o, --output FILE              a new file or a folder; - for stdout. Default: a file named after the session, here
+gc: archive what was not used for a time (AGE: 30d, 12h, 6w, 1y) or is large (SIZE: 50MB, 2GB). Never one in use.
+      --remove                   delete for good, with all that belongs to it; asks first
+      --keep-size SIZE           with --remove: the longest unused ones until the rest takes no more than SIZE
+      --archived                 with --remove: archived ones too
+      --dry-run                  show what would be done, and do nothing
+      --yes                      do not ask
+"""
+
+TRUST = """\
+tugline trust [FOLDER] [--yes]
+tugline trust --diff [FOLDER]
+tugline trust --remove [FOLDER]
+tugline trust --list
+
+What a folder's own files say could run code or send your keys elsewhere: hooks, servers, variables, allow rules,
+addresses, models. None of it counts until you have approved it, item by item as it is now; what changes later does not
+count until you approve it again. Shows what there is, and asks; the answer is No unless you say yes.
+
+      --yes                      approve what is shown, for scripts
+      --diff                     what is new or has changed since
+      --remove                   trust the folder no more
+      --list                     the trusted folders
 """
 
 COMPLETION = """\

@@ -22,10 +22,10 @@ def start(argv: Sequence[str], closed: frozenset[int]) -> int:
     try:
         return _start(argv, closed)
     except UsageError as error:
-        streams.complain(f"{error}")
+        _tell(error)
         return 2
     except TuglineError as error:
-        streams.complain(f"{error}")
+        _tell(error)
         return 1
     except KeyboardInterrupt:
         return 130
@@ -33,6 +33,13 @@ def start(argv: Sequence[str], closed: frozenset[int]) -> int:
         return _defect(error, debug=debug)
     finally:
         _settle_stdout()
+
+
+def _tell(error: TuglineError) -> None:
+    """The error's lines, clean: names of files, sessions and settings may be anything."""
+    from tugline.rules.terminal import clean  # noqa: PLC0415  imported here: start-up cost
+
+    streams.complain(clean(str(error)))
 
 
 def _start(argv: Sequence[str], closed: frozenset[int]) -> int:
@@ -87,6 +94,14 @@ def _run_command(name: str, rest: Sequence[str], closed: frozenset[int]) -> int:
             from tugline.cli.doctor import doctor  # noqa: PLC0415  imported here: start-up cost
 
             return doctor(words)
+        case "sessions":
+            from tugline.cli.sessions.command import sessions  # noqa: PLC0415  imported here: start-up cost
+
+            return sessions(words)
+        case "trust":
+            from tugline.cli.trust import trust  # noqa: PLC0415  imported here: start-up cost
+
+            return trust(words)
         case "model-server":
             from tugline.testing.server import main  # noqa: PLC0415  imported here: start-up cost
 

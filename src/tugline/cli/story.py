@@ -9,12 +9,14 @@ from tugline.protocol.events import (
     CallFinished,
     CallStarted,
     Event,
+    PermissionAsked,
     ReplyFinished,
     RetryWaiting,
     Tombstone,
 )
 from tugline.protocol.ids import CallId
 from tugline.protocol.specs import Display
+from tugline.rules.shown import question_lines
 from tugline.rules.terminal import clean, clean_line, clip
 
 DIFF_LINES = 16
@@ -48,6 +50,8 @@ class Story:
                 return self._tell_words() + self._begin(event)
             case CallFinished():
                 return self._end(event)
+            case PermissionAsked(question=question):
+                return self._tell_words() + "".join(self._line(line, "yellow") for line in question_lines(question))
             case Tombstone():
                 self._words.clear()
                 return ""

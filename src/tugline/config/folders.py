@@ -21,9 +21,24 @@ class Folders(Struct, frozen=True):
         return os.path.join(self.config, "settings.json")
 
     @property
+    def trust(self) -> str:
+        """The file of the folders that the user trusts."""
+        return os.path.join(self.config, "trust.json")
+
+    @property
+    def plans(self) -> str:
+        """Where plans are kept."""
+        return os.path.join(self.data, "plans")
+
+    @property
     def sessions(self) -> str:
         """Where transcripts are kept."""
         return os.path.join(self.data, "sessions")
+
+    @property
+    def checkpoints(self) -> str:
+        """Where former contents of files are kept."""
+        return os.path.join(self.data, "checkpoints")
 
 
 def find_folders(environ: Mapping[str, str], home: str) -> Folders:
@@ -76,6 +91,21 @@ def make_private(folder: str) -> str:
     return folder
 
 
+def write_privately(path: str, raw: bytes) -> None:
+    """Put a file of the user's own in place, whole or not at all. `OSError` where that fails."""
+    fresh = f"{path}.{os.getpid()}.new"
+    fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        with os.fdopen(fd, "wb") as file:
+            file.write(raw)
+            file.flush()
+            os.fsync(fd)
+        os.replace(fresh, path)
+    except BaseException:
+        os.unlink(fresh)
+        raise
+
+
 def find_project_root(cwd: str, home: str) -> str:
     """The nearest folder at or above `cwd` that holds `.git` or `.tugline`, never the home folder itself or above."""
     at = cwd
@@ -94,15 +124,19 @@ def main_repository(root: str) -> str:
     """The repository that the folder is a work tree of; the folder itself where it is none, or only claims to be: the
     repository must know of it too."""
     try:
-        with open(os.path.join(root, ".git"), encoding="utf-8") as file:
-            line = file.read(4_096)
+        line = _beginning(os.path.join(root, ".git"))
         if not line.startswith("gitdir: "):
             return root
         entry = os.path.realpath(os.path.join(root, line.removeprefix("gitdir: ").strip()))
-        with open(os.path.join(entry, "gitdir"), encoding="utf-8") as file:
-            back = os.path.realpath(os.path.join(entry, file.read(4_096).strip()))
+        back = os.path.realpath(os.path.join(entry, _beginning(os.path.join(entry, "gitdir")).strip()))
     except (OSError, ValueError):
         return root
     git = os.path.dirname(os.path.dirname(entry))
     known = os.path.basename(os.path.dirname(entry)) == "worktrees" and os.path.basename(git) == ".git"
     return os.path.dirname(git) if known and back == os.path.join(os.path.realpath(root), ".git") else root
+
+
+def _beginning(path: str) -> str:
+    """The beginning of a text file; a pipe in its place is empty, and holds nobody up."""
+    with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
+        return (file.read(4_096) or b"").decode()

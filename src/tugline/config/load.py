@@ -20,22 +20,16 @@ from tugline.config.sources import (
     read_json,
     read_model_variable,
 )
+from tugline.config.trust import TrustStore, standing_trust
 from tugline.protocol.errors import ConfigError
+from tugline.protocol.specs import Mode
+from tugline.protocol.trust import TrustItem
 from tugline.rules.rule import Kind, Rule, RuleError, parse_rule
+from tugline.rules.trust import FREE, HARMLESS, Trust, foreign_items, setting_items
 
 MANAGED = ("/etc/claude-code/managed-settings.json", "/etc/tugline/managed-settings.json")
 """Policy of the machine's owner, weaker one first."""
 
-_UNTRUSTED = frozenset(
-    [
-        ("permissions", "deny"),
-        ("permissions", "ask"),
-        ("sandbox", "denyRead"),
-        ("sandbox", "denyWrite"),
-        ("sandbox", "network", "deniedDomains"),
-    ]
-)
-"""What only forbids counts whoever says it."""
 _GUARDS: dict[Path, tuple[object, ...]] = {
     ("permissions", "defaultMode"): ("bypassPermissions", "auto"),
     ("sandbox", "enabled"): (False,),
@@ -75,7 +69,7 @@ class Config(Struct, frozen=True):
     cwd: str
     home: str
     project_root: str
-    trusted: bool
+    trust: Trust
     origins: dict[Path, tuple[Origin, ...]] = {}
     """By setting; lists may come from several places. A setting that is missing here has its default."""
     allow: tuple[Rule, ...] = ()
@@ -83,8 +77,20 @@ class Config(Struct, frozen=True):
     deny: tuple[Rule, ...] = ()
     problems: tuple[Problem, ...] = ()
     withheld: tuple[tuple[str, str], ...] = ()
-    """Settings of the project that do not count because the folder is not trusted, each with its file."""
+    """Settings of the project that do not count because nobody has approved them, each with its file."""
+    items: tuple[TrustItem, ...] = ()
+    """What in the project's settings files takes an approval, whether it has it or not."""
     secrets: Secrets = Secrets()
+
+    @property
+    def forbidden_modes(self) -> frozenset[Mode]:
+        """Modes that a setting takes away."""
+        return _forbidden(self.settings)
+
+    @property
+    def trusted(self) -> bool:
+        """Whether the folder is trusted; what is new or changed in it may be withheld all the same."""
+        return self.trust.folder
 
     def require_sound(self) -> None:
         """Raise `ConfigError` for what a session must not start with, such as a rule that cannot be read."""
@@ -98,7 +104,7 @@ def load(
     cwd: str,
     environ: Mapping[str, str],
     home: str | None = None,
-    trusted: bool = False,
+    trusted: bool | None = None,
     flags: Mapping[str, Any] | None = None,
     settings: str | None = None,
     sources: Collection[str] | None = None,
@@ -106,6 +112,7 @@ def load(
 ) -> Config:
     """Read and merge all sources. Never raises: what is wrong stands in `problems`, and the rest counts.
 
+    `trusted`: whether all that the project says counts; `None`: what the user's settings or approvals say.
     `flags`: settings from the command line by their dotted names. `settings`: the value of `--settings`, a path or
     JSON. `sources`: which of user, project and local count (`--setting-sources`); `None` means all.
     """
@@ -114,26 +121,29 @@ def load(
     folders = find_folders(environ, home)
     root = find_project_root(cwd, os.path.realpath(home))
     found, problems = _read_all(cwd, root, folders, environ, flags or {}, settings, sources, managed)
-    if not trusted:
-        trusted = _trusted_by_setting(found, root)
-    kept, withheld, more = _weigh(found, trusted=trusted)
+    trust, wrong = _find_trust(trusted, found, root, folders)
+    problems += wrong
+    kept, withheld, items, more = _weigh(found, trust, root)
     problems += more
     merged, origins = _merge(kept)
     rules, wrong = _rules(kept)
     problems += wrong
+    settings_built, wrong = _with_permitted_mode(_build(merged), origins)
+    problems += wrong
     return Config(
-        settings=_build(merged),
+        settings=settings_built,
         folders=folders,
         cwd=cwd,
         home=home,
         project_root=root,
-        trusted=trusted,
+        trust=trust,
         origins=origins,
         allow=rules["allow"],
         ask=rules["ask"],
         deny=rules["deny"],
         problems=tuple(problems),
         withheld=tuple(withheld),
+        items=tuple(items),
         secrets=Secrets(
             environ.get("ANTHROPIC_API_KEY", "").strip(),
             environ.get("ANTHROPIC_AUTH_TOKEN", "").strip(),
@@ -168,8 +178,8 @@ def _read_all(
             own_layer: Any = layer
             claude = os.path.join(root, ".claude", name)
             if os.path.dirname(claude) != folders.claude:
-                add(read_file(claude, own_layer, foreign=True))
-            add(read_file(os.path.join(root, ".tugline", name), own_layer))
+                add(read_file(claude, own_layer, foreign=True, within=root))
+            add(read_file(os.path.join(root, ".tugline", name), own_layer, within=root))
     add(read_environment(environ))
     if settings is not None:
         add(_named(settings, cwd))
@@ -215,30 +225,68 @@ def _trusted_by_setting(found: list[Source], root: str) -> bool:
     return any(os.path.realpath(os.path.expanduser(folder)) == root for folder in named)
 
 
-def _weigh(found: list[Source], *, trusted: bool) -> tuple[list[Source], list[tuple[str, str]], list[Problem]]:
-    """What of the project's sources counts."""
+def _find_trust(trusted: bool | None, found: list[Source], root: str, folders: Folders) -> tuple[Trust, list[Problem]]:
+    if trusted is not None:
+        return Trust("said so" if trusted else "nothing"), []
+    if _trusted_by_setting(found, root):
+        return Trust("said so"), []
+    known, problem = TrustStore(folders.trust).of(root)
+    return standing_trust(known), [Problem("error", problem)] if problem else []
+
+
+def _weigh(
+    found: list[Source], trust: Trust, root: str
+) -> tuple[list[Source], list[tuple[str, str]], list[TrustItem], list[Problem]]:
+    """What of the project's sources counts, what does not, and all of it that takes an approval."""
     kept: list[Source] = []
     withheld: list[tuple[str, str]] = []
+    items: list[TrustItem] = []
     problems: list[Problem] = []
     for source in found:
         if source.layer not in ("project", "local"):
             kept.append(source)
             continue
-        values = dict(source.values)
-        for path in source.values:
+        name = os.path.relpath(source.name, root)
+        values: dict[Path, Any] = {}
+        for path, value in source.values.items():
             dotted = ".".join(path)
             if path in _NEVER_FROM_PROJECT:
-                del values[path]
                 problems.append(Problem("warning", f"{source.name}: {dotted} counts in user settings only"))
-            elif values[path] in _GUARDS.get(path, ()):
-                del values[path]
-                said = str(source.values[path]).lower() if path[0] == "sandbox" else source.values[path]
+            elif value in _GUARDS.get(path, ()):
+                said = str(value).lower() if path[0] == "sandbox" else value
                 problems.append(Problem("warning", f"{source.name}: {dotted} {said} is not for a project"))
-            elif not trusted and path not in _UNTRUSTED:
-                del values[path]
+            else:
+                rest = _approved(name, path, value, trust, items)
+                if rest == value:
+                    values[path] = value
+                    continue
                 withheld.append((dotted, source.name))
+                if rest:
+                    values[path] = rest
+        for item in foreign_items(name, source.data, Settings.__struct_encode_fields__):
+            items.append(item)
+            if not trust.allows(item):
+                withheld.append((item.name, source.name))
         kept.append(Source(source.layer, source.name, values, source.names, source.foreign))
-    return kept, withheld, problems
+    return kept, withheld, items, problems
+
+
+def _approved(source: str, path: Path, value: Any, trust: Trust, items: list[TrustItem]) -> Any:
+    """What of a value counts; `None` where nothing of it does. `items` gains what takes an approval."""
+    if path in FREE:
+        return value
+    if path[0] in HARMLESS:
+        return value if trust.folder else None
+    good: list[Any] = []
+    for entry, item in setting_items(source, path, value):
+        items.append(item)
+        if trust.allows(item):
+            good.append(entry)
+    if isinstance(value, tuple):
+        return tuple(good)
+    if isinstance(value, dict):
+        return {name: value[name] for name in good}
+    return value if good else None
 
 
 def _merge(found: list[Source]) -> tuple[dict[Path, Any], dict[Path, tuple[Origin, ...]]]:
@@ -283,6 +331,32 @@ def _build(merged: Mapping[Path, Any]) -> Settings:
             at = at.setdefault(part, {})
         at[path[-1]] = value
     return msgspec.convert(nested, Settings)
+
+
+def _forbidden(settings: Settings) -> frozenset[Mode]:
+    given = settings.permissions
+    found: list[Mode] = []
+    if given.disable_bypass_permissions_mode:
+        found.append("bypassPermissions")
+    if given.disable_auto_mode:
+        found.append("auto")
+    return frozenset(found)
+
+
+def _with_permitted_mode(
+    settings: Settings, origins: Mapping[Path, tuple[Origin, ...]]
+) -> tuple[Settings, list[Problem]]:
+    """A mode that is switched off and was asked for outright stops the session; one of a settings file is not taken."""
+    mode = settings.permissions.default_mode
+    if mode not in _forbidden(settings):
+        return settings, []
+    name = "disableAutoMode" if mode == "auto" else "disableBypassPermissionsMode"
+    by = origins[("permissions", name)][-1]
+    asked = origins[("permissions", "defaultMode")][-1]
+    problem = Problem("error", f"The mode {mode} is switched off ({by}).", fatal=asked.layer == "command line")
+    return structs.replace(settings, permissions=structs.replace(settings.permissions, default_mode="default")), [
+        problem
+    ]
 
 
 def value_of(settings: Settings, path: Path) -> Any:

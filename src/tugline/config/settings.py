@@ -63,6 +63,23 @@ class Permissions(Struct, frozen=True, rename="camel", omit_defaults=True):
     additional_directories: Annotated[
         tuple[str, ...], Meta(description="Folders that count as the working folder for the rules")
     ] = ()
+    disable_bypass_permissions_mode: Annotated[
+        Literal["disable"] | None, Meta(description="`disable` takes the mode bypassPermissions away")
+    ] = None
+    disable_auto_mode: Annotated[Literal["disable"] | None, Meta(description="`disable` takes the mode auto away")] = (
+        None
+    )
+
+
+class AutoMode(Struct, frozen=True, rename="camel", omit_defaults=True):
+    """The mode auto, in which a model decides what would be asked."""
+
+    model: Annotated[str | None, Meta(description="The model that decides; default: the small one for errands")] = None
+    timeout: Annotated[float, Meta(gt=0, description="Seconds for its answer; without one a person is asked")] = 20.0
+    denials_in_row: Annotated[
+        Positive, Meta(description="After so many denials in a row a person is asked instead")
+    ] = 3
+    denials_in_all: Annotated[Positive, Meta(description="After so many denials in all a person is asked instead")] = 20
 
 
 class Limits(Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -166,6 +183,56 @@ class Context(Struct, frozen=True, rename="camel", omit_defaults=True):
     ] = ()
 
 
+class Sessions(Struct, frozen=True, rename="camel", omit_defaults=True):
+    """What is kept of sessions, and how."""
+
+    titles: Annotated[
+        bool, Meta(description="A small model names sessions on the side, where somebody may come back to them")
+    ] = True
+
+
+class Compaction(Struct, frozen=True, rename="camel", omit_defaults=True):
+    """How a long conversation is kept within the window."""
+
+    auto: Annotated[
+        bool, Meta(description="Shorten the conversation by itself; without it only /compact and /snip do")
+    ] = True
+    threshold: Annotated[
+        Annotated[int, Meta(ge=1000)] | None,
+        Meta(description="Tokens from which it is summarised; default, and the most: what the window allows"),
+    ] = None
+    buffer: Annotated[int, Meta(ge=0, description="Tokens kept free below the size at which requests are refused")] = (
+        10_000
+    )
+    trim: Annotated[bool, Meta(description="Old results of calls that can be made again give way to a line")] = True
+    fold: Annotated[bool, Meta(description="Finished work is folded to its outcome before a summary is needed")] = True
+    keep_results: Annotated[int, Meta(ge=0, description="Of such results so many, the last ones, stay as they are")] = 6
+    words_tokens: Annotated[
+        int, Meta(ge=0, description="Tokens of your own words that a summary keeps word for word; the newest first")
+    ] = 20_000
+    files: Annotated[int, Meta(ge=0, le=100, description="Files read last that are shown again after a summary")] = 5
+    files_tokens: Annotated[int, Meta(ge=0, description="Tokens of all of these together")] = 25_000
+
+
+class Checkpoints(Struct, frozen=True, rename="camel", omit_defaults=True):
+    """What is kept so that changes of files can be taken back."""
+
+    enabled: Annotated[bool, Meta(description="Whether former contents of files are kept at all")] = True
+    commands: Annotated[
+        bool, Meta(description="Whether git work trees are looked at, to take back what shell commands change")
+    ] = True
+    max_file_bytes: Annotated[int, Meta(ge=0, description="Bytes of the largest file whose content is kept")] = (
+        33_554_432
+    )
+    max_files: Annotated[
+        int, Meta(ge=0, description="Files in a work tree beyond which shell commands cannot be taken back")
+    ] = 50_000
+    session_bytes: Annotated[
+        int, Meta(ge=0, description="Bytes that a session may have looked into again because they changed")
+    ] = 1_073_741_824
+    seconds: Annotated[float, Meta(gt=0, description="Seconds that a look at a work tree may take")] = 10.0
+
+
 class PriceSetting(Struct, frozen=True, rename="camel", omit_defaults=True):
     """US dollars per million tokens; the cache's as multiples of the input price."""
 
@@ -202,12 +269,16 @@ class Settings(Struct, frozen=True, rename="camel", omit_defaults=True):
     providers: Providers = Providers()
     network: Network = Network()
     permissions: Permissions = Permissions()
+    auto_mode: AutoMode = AutoMode()
     limits: Limits = Limits()
     tools: Tools = Tools()
     shell: Shell = Shell()
     sandbox: Sandbox = Sandbox()
     web_fetch: WebFetch = WebFetch()
     context: Context = Context()
+    sessions: Sessions = Sessions()
+    compaction: Compaction = Compaction()
+    checkpoints: Checkpoints = Checkpoints()
     env: Annotated[dict[str, str], Meta(description="Variables for shell commands and servers")] = {}
     theme: Annotated[str, Meta(description="Colours of the terminal app")] = "auto"
     trusted_folders: Annotated[
@@ -265,7 +336,7 @@ FOREIGN = frozenset(
     ]
 )
 """Names that settings of other tools have and that mean nothing here yet: no reason for a warning."""
-FOREIGN_PERMISSIONS = frozenset(["disableBypassPermissionsMode", "disableAutoMode", "skipAutoPermissionPrompt"])
+FOREIGN_PERMISSIONS = frozenset(["skipAutoPermissionPrompt"])
 FOREIGN_SANDBOX = frozenset(
     [
         "allowUnixSockets",

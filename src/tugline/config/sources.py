@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from tugline.config.place import locate
 from tugline.config.settings import FOREIGN, FOREIGN_PERMISSIONS, FOREIGN_SANDBOX, OTHER_SPELLINGS, Settings
+from tugline.rules.paths import inside
 from tugline.rules.rule import Kind, RuleError, parse_rule, split_rules
 from tugline.rules.terminal import clean
 
@@ -47,6 +48,8 @@ class Source(Struct, frozen=True):
     names: dict[Path, str] = {}
     """Where a single value comes from, if not from `name`."""
     foreign: bool = False
+    data: Mapping[str, Any] = {}
+    """What it says in full, also what is not read as a setting."""
 
 
 def leaves(kind: type = Settings, above: Path = ()) -> Iterator[tuple[Path, Any]]:
@@ -73,7 +76,7 @@ def check(
     values: dict[Path, Any] = {}
     problems: list[Problem] = []
     _walk(data, Settings, (), values, problems, _Where(name, text, foreign))
-    return Source(layer=layer, name=name, values=values, foreign=foreign), problems
+    return Source(layer=layer, name=name, values=values, foreign=foreign, data=data), problems
 
 
 class _Where(Struct, frozen=True):
@@ -247,10 +250,18 @@ def _kind(value: Any) -> str:
     return {bool: "bool", str: "str", int: "int", float: "float", list: "array"}.get(type(value), "object")
 
 
-def read_file(path: str, layer: Layer, *, foreign: bool = False) -> tuple[Source | None, list[Problem]]:
-    """A settings file; no source where there is none. What cannot be read is a problem, never an exception."""
+def read_file(
+    path: str, layer: Layer, *, foreign: bool = False, within: str = ""
+) -> tuple[Source | None, list[Problem]]:
+    """A settings file; no source where there is none. What cannot be read is a problem, never an exception.
+
+    `within`: a folder that it may not lead out of by links: what a project says of itself stands in the project.
+    """
     try:
         found = os.stat(path)
+        if within and not inside(os.path.realpath(path), within):
+            where = os.path.realpath(path)
+            return None, [Problem("error", _line(f"{path}: leads out of the project, to {where}; it does not count"))]
         if not stat.S_ISREG(found.st_mode):
             what = "a folder" if stat.S_ISDIR(found.st_mode) else "no regular file"
             return None, [Problem("error", f"{path}: cannot be read as settings: it is {what}")]
@@ -258,8 +269,9 @@ def read_file(path: str, layer: Layer, *, foreign: bool = False) -> tuple[Source
             return None, [
                 Problem("error", f"{path}: too big for settings: {found.st_size} bytes, {SIZE_LIMIT} at most")
             ]
-        with open(path, "rb") as file:
-            raw = file.read(SIZE_LIMIT + 1)
+        # a pipe that took the file's place meanwhile must not hold us up
+        with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
+            raw = file.read(SIZE_LIMIT + 1) or b""
     except (FileNotFoundError, NotADirectoryError):
         return None, []
     except (OSError, ValueError) as error:

@@ -3,28 +3,40 @@
 import os
 import platform
 import time
+from collections.abc import Mapping, Sequence
 
 import anyio
 
 from tugline.ports import Workspace, WorkspaceError
 from tugline.protocol.specs import Surroundings
+from tugline.rules.git_guard import LIMIT, GitSetting, looking, read_settings
 
 GIT_LIMIT = 2.0
 """Seconds that git may take; without an answer the prompt does without."""
 STATUS_LINES = 40
+KEPT = 100_000
+"""Characters of its answer that are read."""
 
-# nothing of a repository that was just cloned may run because somebody looks at it
-_NEUTRAL = (
-    "git", "-c", "core.fsmonitor=", "-c", "core.hooksPath=/dev/null", "-c", "diff.external=",
-    "-c", "core.pager=cat", "--no-optional-locks",
-)  # fmt: skip
+_GIT = ("git", "--no-pager", "--no-optional-locks")
 
 
-async def look_around(workspace: Workspace, cwd: str) -> Surroundings:
-    """The surroundings of a session that begins now."""
+async def git_settings(workspace: Workspace, cwd: str) -> list[GitSetting] | None:
+    """What git has set here, of the user and of the folder; `None` outside of a repository, or where git does not say.
+    To list them runs nothing."""
+    if _repository(cwd) is None:
+        return None
+    argv = (*_GIT, "config", "--list", "--show-scope", "--includes", "-z")
+    listed = await _ask_git(workspace, argv, cwd, looking(), whole=True)
+    found = read_settings(listed) if listed is not None else []
+    return found if listed is not None and len(found) <= LIMIT else None
+
+
+async def look_around(workspace: Workspace, cwd: str, git: Sequence[GitSetting] | None) -> Surroundings:
+    """The surroundings of a session that begins now. Nothing of a repository that was just cloned runs because somebody
+    looks at it: without its settings (`git`) git is not run."""
     branch, status = "", ""
     if _repository(cwd) is not None:
-        branch, status = await _git_state(workspace, cwd)
+        branch, status = ("unknown", "") if git is None else await _git_state(workspace, cwd, looking(git))
     return Surroundings(
         cwd=cwd,
         platform=f"{platform.system()} {platform.release()} ({platform.machine()})",
@@ -46,18 +58,27 @@ def _repository(cwd: str) -> str | None:
         folder = parent
 
 
-async def _git_state(workspace: Workspace, cwd: str) -> tuple[str, str]:
+async def _git_state(workspace: Workspace, cwd: str, git: Mapping[str, str]) -> tuple[str, str]:
     """Branch and short status; `unknown` where git does not answer."""
-    argv = (*_NEUTRAL, "status", "--short", "--branch", "--untracked-files=normal", "--ignore-submodules=all")
+    argv = (*_GIT, "status", "--short", "--branch", "--untracked-files=normal", "--ignore-submodules=all")
+    said = await _ask_git(workspace, argv, cwd, git)
+    return ("unknown", "") if said is None else read_status(said)
+
+
+async def _ask_git(
+    workspace: Workspace, argv: Sequence[str], cwd: str, env: Mapping[str, str], *, whole: bool = False
+) -> str | None:
+    """What git says in its time, the beginning of it or all; `None` where it does not."""
     try:
         with anyio.move_on_after(GIT_LIMIT):
-            async with workspace.process(argv, cwd=cwd, timeout=GIT_LIMIT, spill=False) as process:
+            async with workspace.process(argv, cwd=cwd, env=env, timeout=GIT_LIMIT, spill=False, keep=KEPT) as process:
                 end = await process.wait()
-                if end.status == 0:
-                    return read_status(process.output().head)
+                output = process.output()
+                if end.status == 0 and (output.whole or not whole):
+                    return output.head + output.tail if output.whole else output.head
     except (WorkspaceError, OSError):
-        return "unknown", ""
-    return "unknown", ""
+        return None
+    return None
 
 
 def read_status(text: str) -> tuple[str, str]:

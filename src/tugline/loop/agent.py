@@ -1,19 +1,24 @@
 """An agent: who it is, what it works with, and how its next request looks."""
 
 from collections.abc import Callable
+from typing import Any
 
 from msgspec import Struct, structs
 
 from tugline.loop.cache_watch import CacheWatch
 from tugline.loop.executor import Gear
 from tugline.loop.ledger import Ledger
-from tugline.ports import Briefing, Compactor, Ids, Provider, StopHook
+from tugline.ports import Briefing, CompactionHooks, Compactor, Ids, Provider, Shrink, StopHook
 from tugline.protocol.codec import encode
 from tugline.protocol.errors import Failure
-from tugline.protocol.records import Standing
+from tugline.protocol.events import CompactionFinished
+from tugline.protocol.records import Compacted, Folded, Standing, Trimmed
 from tugline.protocol.specs import Effort, ModelCard, ModelRequest, Purpose, Section, ToolSpec
+from tugline.rules import tokens
+from tugline.rules.compactions import summary_text
 from tugline.rules.filling import Filling, filling
 from tugline.rules.history import from_state
+from tugline.rules.state import forget_views
 
 
 class AgentSpec(Struct, frozen=True, kw_only=True):
@@ -51,6 +56,7 @@ class Agent:
         ledger: Ledger,
         stop_hook: StopHook | None = None,
         compactor: Compactor | None = None,
+        compaction_hooks: CompactionHooks | None = None,
         briefing: Briefing | None = None,
         resolve: ResolveModel = lambda model, tokens: model,
     ) -> None:
@@ -62,13 +68,16 @@ class Agent:
         self.ledger = ledger
         self.stop_hook = stop_hook
         self.compactor = compactor
+        self.compaction_hooks = compaction_hooks
         self.briefing = briefing
         self.resolve = resolve
         self.watch = CacheWatch()
         self._specs = specs
         self._system = tuple(section.text for section in spec.system)
-        schemas = encode([tool.input_schema for tool in specs(frozenset())])
-        gear.transcript.weigh_fixed(sum(map(len, self._system)) + len(schemas))
+        tools = specs(frozenset())
+        schemas = encode([tool.input_schema for tool in tools]).decode()
+        told = sum(tokens.size_of(tool.description) for tool in tools)
+        gear.transcript.weigh_fixed(sum(map(tokens.size_of, self._system)) + told + tokens.size_of(schemas))
 
     def standing(self) -> Standing:
         """Where it stands, for a reader who does not go back further."""
@@ -79,7 +88,32 @@ class Agent:
             models=dict(self.ledger.models),
             compactions=transcript.compactions,
             queued=tuple(transcript.queued.values()),
+            ratio=round(transcript.gauge.ratio, 3),
         )
+
+    async def shrink(self, shrink: Shrink) -> None:
+        """Show the model less of the history from now on."""
+        transcript, state = self.gear.transcript, self.gear.state
+        before = transcript.gauge.tokens()
+        state.now = forget_views(state.now)
+        match shrink:
+            case Compacted(how=how, trigger=trigger, id=boundary):
+                standing = structs.replace(self.standing(), compactions=transcript.compactions + 1)
+                transcript.compact(structs.replace(shrink, standing=standing))
+                self._say_shrunk(before, how=how, trigger=trigger, boundary=boundary)
+                if self.compaction_hooks is not None:
+                    hook_trigger = "manual" if trigger == "manual" else "auto"
+                    await self.compaction_hooks.after_compaction(hook_trigger, summary_text(shrink.messages))
+            case Trimmed(stubs=stubs, freed=freed):
+                transcript.trim(stubs, freed)
+                self._say_shrunk(before, how="trim", trigger="auto")
+            case Folded():
+                transcript.fold(shrink)
+                self._say_shrunk(before, how="fold", trigger="auto")
+
+    def _say_shrunk(self, before: int, **fields: Any) -> None:
+        after = self.gear.transcript.gauge.tokens()
+        self.gear.voice.say(CompactionFinished, tokens_before=before, tokens_after=after, **fields)
 
     def filling(self) -> Filling:
         """What fills its context now."""

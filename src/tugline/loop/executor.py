@@ -21,7 +21,7 @@ from tugline.loop.inbox import Inbox, Letter
 from tugline.loop.transcript import Transcript
 from tugline.loop.voice import Voice
 from tugline.ports import Clock, HookAfter, Spill, Tool, ToolContext, Workspace, WorkspaceError
-from tugline.protocol.blocks import Text, ToolResult, ToolUse
+from tugline.protocol.blocks import Document, Image, Text, ToolResult, ToolUse
 from tugline.protocol.errors import SessionError, ToolError
 from tugline.protocol.events import CallFinished, CallProgress, CallStarted, Crashed, InstructionsLoaded, ResultAdded
 from tugline.protocol.ids import AgentId, CallId, ReplyId
@@ -52,6 +52,8 @@ class Passed(Struct, frozen=True):
     input: dict[str, Any]
     data: Any
     words: str = ""
+    content: tuple[Image | Document, ...] = ()
+    """Words and images for the model, which come behind the result."""
 
 
 class Refused(Struct, frozen=True):
@@ -300,8 +302,9 @@ class Executor:
         if call.slot.stage == Stage.READY:
             await call.go.wait()
         result = await self._run(call, tool)
-        if passed.words:
-            self._gear.inbox.put(Letter((Text(wording.reminder(f"About {tool.name}: {passed.words}")),)))
+        if passed.words or passed.content:
+            about = Text(wording.reminder(f"About {tool.name}: {passed.words or 'the user sends this along.'}"))
+            self._gear.inbox.put(Letter((about, *passed.content)))
         failed = result.is_error and tool.family and call.slot.footprint == Footprint.CHANGES
         self._settle_outcome(call, result)
         if failed:

@@ -4,33 +4,38 @@ The order is that of the specification: deny rules, hooks, ask rules, safety che
 All but the hooks and the question is decided by `Judge`, which is pure.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, Protocol
 
 import anyio
+from msgspec import structs
 
 from tugline.loop.executor import Passed, Refused
 from tugline.loop.voice import Voice
-from tugline.ports import HookAfter, HookVerdict, Tool, ToolHooks
-from tugline.protocol.errors import ConfigError, ToolError
+from tugline.ports import HookAfter, HookVerdict, Responder, Tool, ToolHooks
+from tugline.protocol.errors import ConfigError, ToolError, UsageError
 from tugline.protocol.events import Notice, PermissionDecided
 from tugline.protocol.ids import CallId, QuestionId
 from tugline.protocol.permissions import (
     Allow,
     Deny,
+    Destination,
     PermissionAnswer,
     PermissionQuestion,
+    PermissionUpdate,
     Remember,
     Verdict,
     VerdictAllow,
+    VerdictAsk,
     VerdictDeny,
 )
-from tugline.protocol.specs import AgentState, Result
+from tugline.protocol.specs import AgentState, Mode, Result
 from tugline.rules import wording
 from tugline.rules.permission import Query
 from tugline.rules.rule import RuleError
 
 NOBODY = "it needs a permission, and nobody can be asked in this run"
+INSTEAD = "Do without it, or end and say what would have to be allowed"
 
 
 HookOpinion = Literal["", "allow", "ask"]
@@ -43,8 +48,21 @@ class Judge(Protocol):
         """What they say now."""
         ...
 
+    @property
+    def mode(self) -> Mode:
+        """The permission mode now."""
+        ...
+
     def remember(self, rules: Sequence[str], scope: Remember) -> None:
         """Allow these from now on."""
+        ...
+
+    def update(self, updates: Sequence[PermissionUpdate]) -> None:
+        """Change what stands."""
+        ...
+
+    def kept_in(self, destination: Destination) -> str:
+        """The file where such a change is kept."""
         ...
 
 
@@ -56,14 +74,38 @@ class Asker(Protocol):
     async def ask(self, question: PermissionQuestion) -> PermissionAnswer | None: ...
 
 
-class Gate:
-    """Decides about every call of one agent."""
+class Classifying(Responder, Protocol):
+    """The model of the mode auto."""
 
-    def __init__(self, judge: Judge, asker: Asker, voice: Voice, hooks: ToolHooks | None = None) -> None:
+    def allowed_by_person(self) -> None:
+        """The person has allowed a call."""
+        ...
+
+
+class Gate:
+    """Decides about every call of one agent.
+
+    `responders` are asked before a person is, or, for the main agent, while the person is asked too: the first answer
+    counts. The classifier stands before them in the mode auto, and is made when it is first needed.
+    """
+
+    def __init__(
+        self,
+        judge: Judge,
+        asker: Asker,
+        voice: Voice,
+        hooks: ToolHooks | None = None,
+        *,
+        responders: Sequence[Responder] = (),
+        make_classifier: Callable[[], Classifying] | None = None,
+    ) -> None:
         self._judge = judge
         self._asker = asker
         self._voice = voice
         self._hooks = hooks
+        self._responders = tuple(responders)
+        self._make_classifier = make_classifier
+        self._classifier: Classifying | None = None
         self._one_question = anyio.Lock()
 
     async def check(
@@ -127,35 +169,115 @@ class Gate:
             reason=verdict.reason,
             suggestions=getattr(verdict, "suggestions", ()),
             agent=self._voice.origin.agent,
+            saved_in=self._judge.kept_in("localSettings"),
         )
-        answer = await self._asker.ask(question)
+        answer, by = await self._answer(question, self._before_person(verdict))
+        if by and isinstance(answer, Allow) and answer.input not in (None, given):
+            again = self._rejudged(tool, answer, given, state)
+            if isinstance(again, VerdictAsk) and again.person:
+                # somebody else than the person has made it a call that only a person may allow
+                changed = structs.replace(question, input=answer.input or given, reason=again.reason, suggestions=())
+                answer, by = await self._asker.ask(changed), ""
         if answer is None:
-            return self._deny(call, tool, given, f"{NOBODY} ({verdict.reason})")
+            return self._deny(call, tool, given, f"{NOBODY} ({verdict.reason}). {INSTEAD}")
         if isinstance(answer, Deny):
             reason = answer.words or "the user said no"
-            refused = self._deny(call, tool, given, reason)
+            refused = self._deny(call, tool, given, f"{by}: {reason}" if by else reason)
             return Refused(refused.text, stop=reason) if answer.stop else refused
-        return self._allowed(call, tool, data, given, state, answer, words)
+        if not by and self._classifier is not None:
+            self._classifier.allowed_by_person()
+        return self._allowed(call, tool, data, given, state, answer, words, by)
+
+    def _before_person(self, verdict: Verdict) -> tuple[Responder, ...]:
+        """Who may answer before a person does. What a rule or a danger asks about is not for a model to settle."""
+        settled = isinstance(verdict, VerdictAsk) and verdict.person
+        if self._make_classifier is None or settled or self._judge.mode != "auto":
+            return self._responders
+        if self._classifier is None:
+            self._classifier = self._make_classifier()
+        return (self._classifier, *self._responders)
+
+    async def _answer(
+        self, question: PermissionQuestion, responders: Sequence[Responder]
+    ) -> tuple[PermissionAnswer | None, str]:
+        """The answer that counts, and who gave it; empty for the person."""
+        if not responders:
+            return await self._asker.ask(question), ""
+        if self._voice.origin.depth:
+            # a person is not bothered for an agent in the background before these had no answer
+            return await self._first_of(responders, question) or (await self._asker.ask(question), "")
+        found: list[tuple[PermissionAnswer | None, str]] = []
+        async with anyio.create_task_group() as tasks:
+
+            async def consult() -> None:
+                answered = await self._first_of(responders, question)
+                if answered is not None and not found:
+                    found.append(answered)
+                    tasks.cancel_scope.cancel()
+
+            tasks.start_soon(consult)
+            answer = await self._asker.ask(question)
+            if answer is not None and not found:
+                found.append((answer, ""))
+                tasks.cancel_scope.cancel()
+        return found[0] if found else (None, "")
+
+    @staticmethod
+    async def _first_of(
+        responders: Sequence[Responder], question: PermissionQuestion
+    ) -> tuple[PermissionAnswer | None, str] | None:
+        for responder in responders:
+            answer = await responder.respond(question)
+            if answer is not None:
+                return answer, responder.name
+        return None
+
+    def _rejudged(self, tool: Tool, answer: Allow, given: dict[str, Any], state: AgentState) -> Verdict | None:
+        given = answer.input if answer.input is not None else given
+        try:
+            return self._judge.judge(self._query(tool, tool.parse(given), given, state))
+        except ToolError:
+            return None  # said when it is looked at for the last time
 
     def _allowed(
-        self, call: CallId, tool: Tool, data: Any, given: dict[str, Any], state: AgentState, answer: Allow, words: str
+        self,
+        call: CallId,
+        tool: Tool,
+        data: Any,
+        given: dict[str, Any],
+        state: AgentState,
+        answer: Allow,
+        words: str,
+        by: str,
     ) -> Passed | Refused:
         if answer.input is not None and answer.input != given:
             given = answer.input
             try:
                 data = tool.parse(given)
             except ToolError as error:
-                return Refused(wording.invalid_input(tool.name, f"the user changed it: {error}"), denial=False)
-            verdict = self._judge.judge(self._query(tool, data, given, state))
-            if isinstance(verdict, VerdictDeny):
-                return self._deny(call, tool, given, verdict.reason)
-        if answer.remember != "once" and answer.rules:
-            try:
+                changed = f"{by or 'the user'} changed it: {error}"
+                return Refused(wording.invalid_input(tool.name, changed), denial=False)
+        # the input may be another one, and rules and mode may have changed while the question stood
+        verdict = self._judge.judge(self._query(tool, data, given, state))
+        if isinstance(verdict, VerdictDeny):
+            return self._deny(call, tool, given, verdict.reason)
+        self._keep(answer)
+        self._decided(call, tool, given, True, f"{by} allowed it" if by else "the user allowed it")
+        said = "\n".join(part for part in (words, answer.words) if part)
+        return Passed(given, data, said, answer.content)
+
+    def _keep(self, answer: Allow) -> None:
+        """What else the answer changes. What is wrong with it does not touch the yes."""
+        try:
+            if answer.remember != "once" and answer.rules:
                 self._judge.remember(answer.rules, answer.remember)
-            except (ConfigError, RuleError) as error:
-                self._voice.say(Notice, level="warning", text=f"The rule was not kept: {error}")
-        self._decided(call, tool, given, True, "the user allowed it")
-        return Passed(given, data, "\n".join(part for part in (words, answer.words) if part))
+        except (ConfigError, RuleError) as error:
+            self._voice.say(Notice, level="warning", text=f"The rule was not kept: {error}")
+        try:
+            if answer.updates:
+                self._judge.update(answer.updates)
+        except (ConfigError, RuleError, UsageError) as error:
+            self._voice.say(Notice, level="warning", text=f"The change of permissions was not kept: {error}")
 
     @staticmethod
     def _query(tool: Tool, data: Any, given: dict[str, Any], state: AgentState, hook: HookOpinion = "") -> Query:

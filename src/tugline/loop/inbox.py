@@ -28,6 +28,19 @@ class Inbox:
     def __len__(self) -> int:
         return len(self._letters)
 
+    @property
+    def rouses(self) -> bool:
+        """Whether there is a letter that is worth a turn of its own: what the person knows already waits for words."""
+        return any(not letter.hidden for letter in self._letters)
+
+    def take_back(self, letter: Letter) -> bool:
+        """Take a letter out again; false if it has been delivered."""
+        for position, waiting in enumerate(self._letters):
+            if waiting is letter:
+                del self._letters[position]
+                return True
+        return False
+
     def put(self, letter: Letter) -> None:
         """Leave a letter."""
         self._letters.append(letter)

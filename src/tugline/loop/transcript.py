@@ -13,7 +13,6 @@ from tugline.protocol.messages import Assistant, Message, User
 from tugline.protocol.records import (
     AnyRecord,
     Compacted,
-    FileChange,
     FilesChanged,
     Finished,
     Folded,
@@ -26,7 +25,6 @@ from tugline.protocol.records import (
     Titled,
     Trimmed,
     TurnEnded,
-    Unfolded,
     Voided,
     Withdrawn,
 )
@@ -34,6 +32,7 @@ from tugline.protocol.specs import Change, Instructed, Purpose, Reminder
 from tugline.protocol.usage import Spend, Usage
 from tugline.rules import tokens
 from tugline.rules.history import History, with_fold, with_stubs
+from tugline.rules.outline import FOLDED
 from tugline.rules.tokens import Gauge, Weight
 
 
@@ -140,9 +139,9 @@ class Transcript:
         if lasting:
             self._write(StateChanged(changes=lasting, node=self.head))
 
-    def files_changed(self, files: Sequence[FileChange], calls: Sequence[CallId]) -> None:
+    def files_changed(self, record: FilesChanged) -> None:
         """Calls, or something else, changed files."""
-        self._write(FilesChanged(files=tuple(files), calls=tuple(calls), node=self.head))
+        self._write(structs.replace(record, node=self.head))
 
     # -- turns
 
@@ -176,15 +175,20 @@ class Transcript:
     def fold(self, folded: Folded) -> None:
         """A finished stretch is shown by its outcome."""
         self._write(folded)
-        self._show(with_fold(self.messages, folded), "a stretch folded")
-
-    def unfold(self, fold: MessageId) -> None:
-        """The stretch is shown again from the next `restore` on."""
-        self._write(Unfolded(fold=fold))
+        self._show(with_fold(self.messages, folded), FOLDED)
 
     def note(self, record: AnyRecord) -> None:
         """Write a record that changes nothing here: `restore` follows, or the file is only told of it."""
         self._write(record)
+
+    def size_with(self, messages: Iterable[Message]) -> int:
+        """The tokens of the context with these messages in place of its own."""
+        parts = tokens.total([tokens.weigh(message) for message in messages])
+        return tokens.add(tokens.add(Gauge(ratio=self.gauge.ratio), self._fixed), parts).tokens()
+
+    def room_within(self, size: int) -> int:
+        """The characters that messages may have in a context of so many tokens."""
+        return max(0, int(size * self.gauge.ratio) - self._fixed.characters)
 
     def _show(self, messages: Iterable[Message], change: str) -> None:
         """Other messages stand there now; their size is an estimate until the next report."""
@@ -202,7 +206,7 @@ class Transcript:
         self.epoch += 1
         self.change = "rewound"
         self.messages = []
-        self.gauge = tokens.add(Gauge(ratio=self.gauge.ratio), self._fixed)
+        self.gauge = tokens.add(Gauge(ratio=history.standing.ratio or self.gauge.ratio), self._fixed)
         self.head = history.head
         self.title = history.standing.title
         self.compactions = history.standing.compactions

@@ -10,7 +10,6 @@ from msgspec import Struct, structs
 from tugline.loop.agent import Agent, window_failure
 from tugline.loop.executor import innermost, is_cancelled
 from tugline.loop.step import Step
-from tugline.ports import Shrink
 from tugline.protocol.blocks import Text
 from tugline.protocol.errors import Failure, SessionError, TuglineError
 from tugline.protocol.events import (
@@ -26,7 +25,6 @@ from tugline.protocol.events import (
     UserAdded,
 )
 from tugline.protocol.messages import Source, User
-from tugline.protocol.records import Compacted, Folded, Trimmed
 from tugline.protocol.specs import ModelCard
 from tugline.protocol.usage import Spend, Usage
 from tugline.rules import tokens, wording
@@ -34,8 +32,8 @@ from tugline.rules.cache import marks
 from tugline.rules.price import difference
 from tugline.rules.turn import RESTING, STOP_HOOK_LIMIT, Tally, after_reply, endings
 
-SHRINKS = 4
-"""How many ways of shrinking may be tried before one request."""
+SHRINKS = 200
+"""How many ways of shrinking may be tried before one request: each finished stretch is folded by itself."""
 SAVE_LIMIT = 5.0
 """Seconds that the last records of a turn may take to reach the disk."""
 
@@ -304,19 +302,9 @@ class Turn:
             shrink = await compactor.before_step(transcript.messages, size, card, force=force and not shrunk)
             if shrink is None:
                 break
-            self._apply(shrink)
+            await self._agent.shrink(shrink)
             shrunk = True
         return shrunk
-
-    def _apply(self, shrink: Shrink) -> None:
-        transcript = self._agent.gear.transcript
-        match shrink:
-            case Compacted():
-                transcript.compact(structs.replace(shrink, standing=self._agent.standing()))
-            case Trimmed(stubs=stubs, freed=freed):
-                transcript.trim(stubs, freed)
-            case Folded():
-                transcript.fold(shrink)
 
     def _raise_output(self, card: ModelCard) -> None:
         ceiling = max(card.output_ceiling, card.output_limit)

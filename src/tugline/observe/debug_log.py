@@ -7,7 +7,7 @@ from contextlib import suppress
 
 from tugline.protocol.codec import encode
 from tugline.protocol.events import Event, InputDelta, TextDelta, ThinkingDelta
-from tugline.rules.secrets import Mask
+from tugline.rules.masking import MaskSet
 
 SIZE_LIMIT = 8 << 20
 """Bytes of a file before the next one begins."""
@@ -23,7 +23,7 @@ class DebugLog:
     def __init__(self, path: str, *, secrets: Iterable[str] = (), limit: int = SIZE_LIMIT, kept: int = KEPT) -> None:
         self.path = path
         self.problem = ""
-        self._mask = Mask(secrets)
+        self._mask = MaskSet(secrets)
         self._limit = limit
         self._kept = kept
         self._fd = -1

@@ -1,5 +1,7 @@
 """What is asked inwards: imperative, data only."""
 
+from typing import Literal
+
 from msgspec import Struct
 
 from tugline.protocol import permissions
@@ -7,6 +9,7 @@ from tugline.protocol.blocks import Document, Image, Text
 from tugline.protocol.ids import MessageId, QuestionId
 from tugline.protocol.specs import Mode
 
+RewindWhat = Literal["conversation", "files", "both"]
 PromptContent = tuple[Text | Image | Document, ...]
 
 
@@ -40,6 +43,12 @@ class SetMode(Struct, frozen=True, tag_field="type", tag="set_mode"):
     mode: Mode
 
 
+class AddDirectory(Struct, frozen=True, tag_field="type", tag="add_directory"):
+    """Let this folder count as the working folder, for the rest of the session."""
+
+    path: str
+
+
 class SetModel(Struct, frozen=True, tag_field="type", tag="set_model"):
     """Use this model from the next request on."""
 
@@ -52,14 +61,45 @@ class Rename(Struct, frozen=True, tag_field="type", tag="rename"):
     title: str
 
 
-class Rewind(Struct, frozen=True, tag_field="type", tag="rewind"):
-    """Go on from before the person's words with that id, once no turn runs."""
+class Rewind(Struct, frozen=True, tag_field="type", tag="rewind", omit_defaults=True):
+    """Go back to before the person's words with that id, once no turn runs: the conversation, the files that the
+    agent changed since, or both. `force`: also files that somebody else has changed too."""
 
     prompt: MessageId
+    what: RewindWhat = "conversation"
+    force: bool = False
 
 
 class Clear(Struct, frozen=True, tag_field="type", tag="clear"):
     """Begin the conversation anew, once no turn runs."""
 
 
-Command = Prompt | Steer | Interrupt | Reply | SetMode | SetModel | Rename | Rewind | Clear
+class Compact(Struct, frozen=True, tag_field="type", tag="compact", omit_defaults=True):
+    """Put a summary in place of the conversation, once no turn runs; `words` say what it is to keep."""
+
+    words: str = ""
+
+
+class Snip(Struct, frozen=True, tag_field="type", tag="snip"):
+    """Cut the oldest part of the conversation, without a summary, once no turn runs."""
+
+
+class Uncompact(Struct, frozen=True, tag_field="type", tag="uncompact"):
+    """Bring back the history before the last summary or cut, once no turn runs."""
+
+
+Command = (
+    Prompt
+    | Steer
+    | Interrupt
+    | Reply
+    | SetMode
+    | AddDirectory
+    | SetModel
+    | Rename
+    | Rewind
+    | Clear
+    | Compact
+    | Snip
+    | Uncompact
+)

@@ -17,8 +17,9 @@ from tugline.protocol.errors import Failure
 from tugline.protocol.ids import AgentId, CallId, MessageId, QuestionId, ReplyId, SessionId
 from tugline.protocol.instructions import LoadedFile
 from tugline.protocol.messages import Assistant, User
-from tugline.protocol.permissions import PermissionQuestion, UserQuestion
-from tugline.protocol.specs import Display, Footprint, Mode, Progress, Purpose
+from tugline.protocol.permissions import PermissionQuestion, PlanQuestion, UserQuestion
+from tugline.protocol.specs import Display, FileStep, Footprint, Mode, Progress, Purpose
+from tugline.protocol.trust import TrustQuestion
 from tugline.protocol.usage import Spend, Usage
 
 EndReason = Literal[
@@ -33,6 +34,9 @@ EndReason = Literal[
     "api_error",
     "failed",
 ]
+
+Trigger = Literal["auto", "manual", "forced"]
+"""Why a history is compacted: it had grown, a person asked for it, or the provider found it too long."""
 
 
 class Origin(Struct, frozen=True, omit_defaults=True):
@@ -221,6 +225,19 @@ class InquiryAsked(Event, frozen=True, tag="inquiry_asked"):
     question: UserQuestion
 
 
+class PlanAsked(Event, frozen=True, tag="plan_asked"):
+    """The model presents a plan; the command `Reply` with its id answers."""
+
+    question: PlanQuestion
+
+
+class TrustAsked(Event, frozen=True, tag="trust_asked"):
+    """The folder has parts that nobody has approved; the command `Reply` with its id answers. They count from the next
+    session on."""
+
+    question: TrustQuestion
+
+
 class QuestionClosed(Event, frozen=True, tag="question_closed"):
     """A question is answered or withdrawn."""
 
@@ -244,10 +261,24 @@ class ModeChanged(Event, frozen=True, tag="mode_changed"):
     mode: Mode
 
 
+class DirectoryAdded(Event, frozen=True, tag="directory_added"):
+    """A further folder counts as the working folder."""
+
+    path: str
+
+
 class SessionRenamed(Event, frozen=True, tag="session_renamed"):
     """The session has that name now."""
 
     title: str
+
+
+class SessionBranched(Event, frozen=True, tag="session_branched"):
+    """The session goes on in a copy, `transcript`, under the id that `origin` names from now on; `before` is the id
+    that it had, whose transcript stays as it is."""
+
+    before: SessionId
+    transcript: str
 
 
 class CommandAnswered(Event, frozen=True, tag="command_answered"):
@@ -263,6 +294,36 @@ class ConversationRewound(Event, frozen=True, tag="conversation_rewound"):
 
     prompt: MessageId | None
     text: str
+
+
+class CompactionStarted(Event, frozen=True, tag="compaction_started"):
+    """A summary of the history is being made, which takes a request; `CompactionFinished` follows in any case.
+    `words`: what the person asked to be kept."""
+
+    trigger: Trigger
+    context_tokens: int
+    words: str = ""
+
+
+class CompactionFinished(Event, frozen=True, tag="compaction_finished"):
+    """The model sees less of the history, or (`undo`) more again. `how` says by which way, `tokens_before` and
+    `tokens_after` how large the context was and is, `boundary` is the id of a summary or cut. `failure`: why nothing
+    came of it, and all is as before."""
+
+    trigger: Trigger
+    how: Literal["summary", "snip", "trim", "fold", "undo"]
+    tokens_before: int
+    tokens_after: int
+    boundary: MessageId = MessageId("")
+    failure: str = ""
+
+
+class FilesRewound(Event, frozen=True, tag="files_rewound"):
+    """Files were put back to what they were before the person's words `prompt`; `None`: that was taken back. `files`
+    says of each what was done, or why not."""
+
+    prompt: MessageId | None
+    files: tuple[FileStep, ...]
 
 
 class UsageReported(Event, frozen=True, tag="usage_reported"):
@@ -344,12 +405,19 @@ AnyEvent = (
     | ResultAdded
     | PermissionAsked
     | InquiryAsked
+    | PlanAsked
+    | TrustAsked
     | QuestionClosed
     | PermissionDecided
     | ModeChanged
+    | DirectoryAdded
     | SessionRenamed
+    | SessionBranched
     | CommandAnswered
     | ConversationRewound
+    | CompactionStarted
+    | CompactionFinished
+    | FilesRewound
     | UsageReported
     | LimitReached
     | Notice

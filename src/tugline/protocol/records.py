@@ -99,28 +99,42 @@ class StateChanged(Record, frozen=True, tag="state_changed"):
     node: MessageId | None = None
 
 
-class FileChange(Struct, frozen=True, omit_defaults=True):
-    """A file before and after. The digests name contents in the store of checkpoints; `None`: there was no file.
+class FileState(Struct, frozen=True, omit_defaults=True):
+    """A file as it was. `digest` names its content in the store of checkpoints, as git names it; empty: too large to be
+    looked at. The content of a `link` is where it leads."""
 
-    `kept` is false where the content before was too large, or no plain file, and is not in the store.
+    digest: str
+    mode: int = 0o644
+    link: bool = False
+
+
+class FileChange(Struct, frozen=True, omit_defaults=True):
+    """A file before and after; `None`: there was no file.
+
+    `path` counts from the record's `root`, or is absolute. A path that is no UTF-8 text has its
+    bytes in `raw`, in hexadecimal. `kept` is
+    false where the content before is not in the store: it was too large, or already gone.
     """
 
     path: str
-    before: str | None = None
-    after: str | None = None
-    mode: int = 0o644
-    link: bool = False
+    before: FileState | None = None
+    after: FileState | None = None
     kept: bool = True
+    raw: str = ""
 
 
 class FilesChanged(Record, frozen=True, tag="files_changed"):
-    """Calls changed files, when `node` was the head. Several calls where they ran at the same time.
+    """Calls are about to change files, or have changed them, when `node` was the head. Several calls where they ran at
+    the same time.
 
-    `calls` is empty where something else than the agent changed them between two looks."""
+    `calls` is empty where something else than the agent changed them between two looks, or where they were put back:
+    `rewind` is the id of what did that. `root` is the project's folder."""
 
     files: tuple[FileChange, ...]
     calls: tuple[CallId, ...] = ()
     node: MessageId | None = None
+    root: str = ""
+    rewind: str = ""
 
 
 class Paid(Record, frozen=True, tag="paid"):
@@ -145,6 +159,8 @@ class Standing(Struct, frozen=True, omit_defaults=True):
     models: dict[str, Spend] = {}
     compactions: int = 0
     queued: tuple[User, ...] = ()
+    ratio: float = 0.0
+    """Characters per token, as learned so far; 0: not yet."""
 
 
 class Compacted(Record, frozen=True, tag="compacted"):

@@ -132,6 +132,15 @@ class FileSeen(Struct, frozen=True):
     view: str = ""
 
 
+class FileStep(Struct, frozen=True, omit_defaults=True):
+    """What a rewind does with a file. `conflict`: somebody else changed it, or something stands in the way, and it is
+    left alone; `lost`: it cannot be put back. `why` says more of these two."""
+
+    path: str
+    do: Literal["restore", "delete", "recreate", "conflict", "lost"]
+    why: str = ""
+
+
 class Todo(Struct, frozen=True):
     """One entry of the agent's own list."""
 

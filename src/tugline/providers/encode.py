@@ -151,7 +151,8 @@ class ConversationCache:
 
     def update(self, request: ModelRequest, encode: Callable[[Message], Entry]) -> Conversation:
         """The conversation of that request, brought up to its messages."""
-        key = (request.session, request.agent, request.purpose, request.model)
+        # all requests of one agent are its one conversation: that for a summary finds what its steps have left
+        key = (request.session, request.agent, "" if request.agent else request.purpose, request.model)
         found = self._all.get(key)
         if found is None:
             found = self._all[key] = Conversation()

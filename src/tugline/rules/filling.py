@@ -9,6 +9,7 @@ from tugline.protocol.codec import encode
 from tugline.protocol.messages import Assistant, Message, User
 from tugline.protocol.specs import ModelCard, Section, ToolSpec
 from tugline.rules import tokens
+from tugline.rules.outline import is_fold, is_stub
 from tugline.rules.tokens import Gauge, Weight
 
 BAR = 30
@@ -31,13 +32,15 @@ class Part(Struct, frozen=True):
 
 
 class Filling(Struct, frozen=True):
-    """How full the window is, and with what. `used` is what the provider would count, the parts are shares of it."""
+    """How full the window is, and with what. `used` is what the provider would count, the parts are shares of it. At
+    `limit` requests are refused; at `threshold` the conversation is summarised (0: not by itself)."""
 
     model: str
     window: int
     used: int
     limit: int
     parts: tuple[Part, ...]
+    threshold: int = 0
 
     @property
     def share(self) -> float:
@@ -77,6 +80,8 @@ def filling(
 
 def _kind(message: Message, block: object, names: dict[str, str]) -> str:
     match block:
+        case ToolResult() if is_stub(block):
+            return "old results, trimmed"
         case ToolResult(tool_use_id=call):
             return f"results of {names.get(call, 'tools')}"
         case Image():
@@ -87,6 +92,8 @@ def _kind(message: Message, block: object, names: dict[str, str]) -> str:
             return "calls"
         case Thinking():
             return "thinking"
+        case Text() if is_fold(message):
+            return "finished work, folded"
         case Text() if isinstance(message, User):
             return _KINDS.get(message.source, message.source)
     return "answers" if isinstance(message, Assistant) else "other"
@@ -98,6 +105,7 @@ def rendered(found: Filling) -> str:
     lines = [
         f"{found.model}: {found.used:,} of {found.window:,} tokens ({found.used / max(1, found.window):.0%})",
         f"[{'#' * full}{'.' * (BAR - full)}] requests are refused at {found.limit:,}",
+        f"summarised at {found.threshold:,}" if found.threshold else "not summarised by itself: compaction.auto is off",
     ]
     for group, title in (("system", "System prompt"), ("tools", "Tools"), ("conversation", "Conversation")):
         parts = sorted((part for part in found.parts if part.group == group), key=lambda part: -part.tokens)

@@ -9,13 +9,14 @@ from collections.abc import Iterable, Sequence
 from msgspec import Struct, structs
 
 from tugline.protocol.blocks import Text, ToolResult, ToolUse
-from tugline.protocol.ids import CallId, MessageId
+from tugline.protocol.ids import CallId, MessageId, SessionId
 from tugline.protocol.messages import Assistant, Message, User
 from tugline.protocol.records import (
     AnyRecord,
     Compacted,
     Finished,
     Folded,
+    Forked,
     Opened,
     Paid,
     Queued,
@@ -38,7 +39,7 @@ from tugline.protocol.specs import AgentState, Surroundings
 from tugline.protocol.usage import Spend
 from tugline.rules import wording
 from tugline.rules.price import add_spend
-from tugline.rules.state import apply
+from tugline.rules.state import apply, forget_views
 
 
 class History(Struct, frozen=True, kw_only=True):
@@ -46,7 +47,7 @@ class History(Struct, frozen=True, kw_only=True):
 
     `messages` is what the model sees; `mended` are those of them, at the end, that are not in the file yet. Up to
     `stale` of the messages were reported by usages that no longer tell their size. `around` is what the system prompt
-    said of the place.
+    said of the place. `origins` are the sessions that this one was copied from.
     """
 
     messages: tuple[Message, ...] = ()
@@ -56,6 +57,7 @@ class History(Struct, frozen=True, kw_only=True):
     standing: Standing
     around: Surroundings | None = None
     cwd: str = ""
+    origins: tuple[SessionId, ...] = ()
 
 
 class Backward:
@@ -174,6 +176,7 @@ def fold(records: Sequence[AnyRecord]) -> History:
         standing=_standing(records, chain, opened),
         around=_around(records, opened),
         cwd=opened.cwd if opened is not None else "",
+        origins=tuple(record.origin for record in records if isinstance(record, Forked)),
     )
 
 
@@ -200,6 +203,12 @@ def _standing(records: Sequence[AnyRecord], chain: _Chain, opened: Opened | None
             case StateChanged(changes=changes, node=node):
                 if node in chain.ids or (node is None and chain.boundary is None):
                     state = apply(state, changes)
+            case Trimmed() | Folded():
+                state = forget_views(state)
+            case Compacted(id=identity):
+                # that of a boundary counts all up to it
+                known = base is not None and chain.boundary is not None and identity == chain.boundary.id
+                compactions = standing.compactions if known else compactions + 1
             case Titled(title=name):
                 title = name
             case TurnEnded(title=name, models=spent):
@@ -216,7 +225,12 @@ def _standing(records: Sequence[AnyRecord], chain: _Chain, opened: Opened | None
             case _:
                 pass
     return structs.replace(
-        from_state(state), title=title, models=models, compactions=compactions, queued=tuple(queued.values())
+        from_state(state),
+        title=title,
+        models=models,
+        compactions=compactions,
+        queued=tuple(queued.values()),
+        ratio=standing.ratio,
     )
 
 
@@ -258,6 +272,19 @@ def spoken(records: Sequence[AnyRecord]) -> tuple[Spoken, ...]:
             text = "\n".join(block.text for block in message.content if isinstance(block, Text))
             found.append(Spoken(message.id, node.parent, text, node.time))
     return tuple(found)
+
+
+def last_boundary(records: Sequence[AnyRecord]) -> Compacted | None:
+    """The boundary that the conversation begins at, if there is one."""
+    tree = Tree(records)
+    return tree.chain(tree.head).boundary
+
+
+def active_folds(records: Sequence[AnyRecord]) -> tuple[Folded, ...]:
+    """The folds that the conversation shows."""
+    tree = Tree(records)
+    ids = tree.chain(tree.head).ids
+    return tuple(one for one in _Views(records).folds.values() if one.first in ids)
 
 
 class _Outcomes:
@@ -365,22 +392,22 @@ class _Views:
 
     def __init__(self, records: Iterable[AnyRecord]) -> None:
         self._stubs: dict[CallId, str] = {}
-        self._folds: dict[MessageId, Folded] = {}
+        self.folds: dict[MessageId, Folded] = {}
         for record in records:
             match record:
                 case Trimmed(stubs=stubs):
                     self._stubs.update((stub.call, stub.text) for stub in stubs)
                 case Folded(id=identity):
-                    self._folds[identity] = record
+                    self.folds[identity] = record
                 case Unfolded(fold=identity):
-                    self._folds.pop(identity, None)
+                    self.folds.pop(identity, None)
                 case _:
                     pass
 
     def apply(self, messages: Sequence[Message]) -> tuple[list[Message], int]:
         """The messages as they are shown, and how many fewer they are."""
         shown = with_stubs(messages, [Stub(call, text) for call, text in self._stubs.items()])
-        for folded in self._folds.values():
+        for folded in self.folds.values():
             shown = with_fold(shown, folded)
         return shown, len(messages) - len(shown)
 

@@ -23,7 +23,7 @@ RULES = (".tugline/rules", ".claude/rules")
 CLAUDE = "CLAUDE.md"
 
 
-UNTRUSTED = "it is imported, and this folder is not trusted (--trust)"
+UNTRUSTED = "it is imported, and this folder is not trusted (tugline trust)"
 
 
 class LeftOut(Struct, frozen=True, omit_defaults=True):
@@ -268,6 +268,6 @@ def notices(left_out: Iterable[LeftOut]) -> tuple[str, ...]:
         imports = "1 import" if len(untrusted) == 1 else f"{len(untrusted)} imports"
         lines[
             f"This folder is not trusted: {imports} of its instructions, such as {untrusted[0].path}, "
-            f"{'is' if len(untrusted) == 1 else 'are'} left out. With --trust they count."
+            f"{'is' if len(untrusted) == 1 else 'are'} left out. To trust it: tugline trust"
         ] = None
     return tuple(lines)

@@ -78,6 +78,8 @@ class Where(Struct, frozen=True):
     directories: tuple[str, ...] = ()
     readable: tuple[str, ...] = ()
     """Folders of our own (kept results, plans, skills) that may be read, not written, without asking."""
+    own: tuple[str, ...] = ()
+    """Folders where our own settings are kept: writing there is asked about in every mode."""
 
 
 def components(path: str) -> tuple[str, ...]:
@@ -138,6 +140,8 @@ def _protected(path: str, where: Where) -> str:
             return f"{part}/ is protected"
     if parts and parts[-1] in PROTECTED_FILES:
         return f"{parts[-1]} is protected"
+    if any(inside(path, folder) for folder in where.own):
+        return "tugline keeps its settings there"
     if _below(path, where.home, PROTECTED_BELOW_HOME):
         return "it is a protected folder of the home directory"
     if _under(path, PROTECTED_ABSOLUTE) and not any(inside(path, folder) for folder in where.directories):

@@ -44,7 +44,10 @@ class Query(Struct, frozen=True):
 def decide(query: Query, policy: Policy, resolve: Resolve, expand: Expand | None = None) -> Verdict:
     """Whether the call may run. Never raises, as long as `resolve` and `expand` do not."""
     parts = _parts(query, policy, resolve, expand)
-    verdict = _strict(query, policy, parts) or _lenient(query, policy, parts)
+    strict = _strict(query, policy, parts)
+    if isinstance(strict, VerdictAsk):
+        strict = structs.replace(strict, person=True)
+    verdict = strict or _lenient(query, policy, parts)
     if policy.mode == "dontAsk" and isinstance(verdict, VerdictAsk):
         return VerdictDeny(f"{verdict.reason}; the mode dontAsk denies what would be asked")
     return verdict

@@ -35,6 +35,8 @@ class Policy(Struct, frozen=True):
     project_root: str = ""
     readable: tuple[str, ...] = ()
     """Our own folders (kept results, plans) that may be read without asking."""
+    own: tuple[str, ...] = ()
+    """Where our own settings are kept."""
     plan_file: str = ""
     """The one file that plan mode may write."""
     sandboxed: bool = False
@@ -43,7 +45,7 @@ class Policy(Struct, frozen=True):
     @property
     def where(self) -> Where:
         """The folders alone."""
-        return Where(self.cwd, self.home, self.project_root, self.directories, self.readable)
+        return Where(self.cwd, self.home, self.project_root, self.directories, self.readable, self.own)
 
 
 class Part:

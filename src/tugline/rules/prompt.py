@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from tugline.protocol.specs import Mode, Section, Surroundings
+from tugline.protocol.specs import Section, Surroundings
 
 IDENTITY = """\
 You are an agent that works for an engineer in a terminal. You read code, search it, edit files and run commands with \
@@ -31,11 +31,6 @@ the goal, or say what is needed.
 # How to answer
 Be brief and concrete: what you did, what you saw, what is open. Name places in code as path:line. Use Markdown only \
 where it helps in a terminal. No preamble, no praise, no repetition of the question."""
-
-PLAN_MODE = """\
-# Plan mode
-Only reading is allowed now. Find out what you need, then present a plan: what would change where, in which order, how \
-it would be checked, and what is risky. Do not try to change anything."""
 
 
 def environment(around: Surroundings, model: str) -> str:
@@ -80,7 +75,6 @@ def system_prompt(
     *,
     around: Surroundings,
     model: str,
-    mode: Mode,
     deferred: Sequence[str] = (),
     replaced: str | None = None,
     appended: Sequence[str] = (),
@@ -96,6 +90,4 @@ def system_prompt(
             parts.append(
                 Section("further tools", f"# Further tools\nToolSearch loads these before you can call them: {names}")
             )
-        if mode == "plan":
-            parts.append(Section("plan mode", PLAN_MODE))
     return tuple(part for part in (*parts, *(Section("appended", text) for text in appended)) if part.text)

@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable
 
+from msgspec import structs
+
 from tugline.protocol.specs import AgentState, Change, Cwd, FileSeen, Instructed, Seen, Todos, ToolsLoaded
 from tugline.rules.instructions import key
 
@@ -33,3 +35,12 @@ def apply(state: AgentState, changes: Iterable[Change]) -> AgentState:
             case _:
                 pass
     return AgentState(cwd, state.files if files is None else files, todos, loaded, told)
+
+
+def forget_views(state: AgentState) -> AgentState:
+    """The state after results left the conversation: a file that is read again is shown again, though it is the
+    same."""
+    if not any(file.view for file in state.files.values()):
+        return state
+    files = {path: structs.replace(file, view="") for path, file in state.files.items()}
+    return structs.replace(state, files=files)

@@ -167,6 +167,16 @@ def clean_controls(text: str) -> str:
     return cleaner.feed(text) + cleaner.close()
 
 
+def clean_json(text: str) -> str:
+    """Encoded JSON with what a terminal should not get as escapes of JSON: to a program it says the same."""
+    return _SUSPECT.sub(_json_escape, text) if _SUSPECT.search(text) else text
+
+
+def _json_escape(match: re.Match[str]) -> str:
+    units = match[0].encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2))
+
+
 def clean_line(text: str, width: int) -> str:
     """The text as one clean line of at most `width` columns, runs of blanks made one."""
     return clip(" ".join(clean(text).split()), width)

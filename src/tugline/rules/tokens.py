@@ -13,6 +13,10 @@ IMAGE_TOKENS = 1_334
 PAGE_TOKENS = 2_000
 MESSAGE_TOKENS = 4
 CHARACTERS_PER_TOKEN = 4.0
+MORE_FOR_DIGITS = 2
+MORE_FOR_BYTES = 1.5
+"""What a digit, and each byte of a character after its first, weighs more than a letter; from the recorded sessions of
+the tests."""
 OUTPUT_RESERVE = 20_000
 """The most that is kept free of the window for the reply."""
 MARGIN = 3_000
@@ -26,18 +30,26 @@ class Weight(Struct, frozen=True):
     tokens: int = 0
 
 
+def size_of(text: str) -> int:
+    """The characters of a text, where those that take more tokens than letters do count for more: digits, and what has
+    several bytes. So one ratio serves prose, code, logs and other scripts alike."""
+    data = text.encode("utf-8", "surrogatepass")
+    digits = len(data) - len(data.translate(None, b"0123456789"))
+    return len(text) + MORE_FOR_DIGITS * digits + int(MORE_FOR_BYTES * (len(data) - len(text)))
+
+
 def weigh_block(block: Block) -> Weight:
     """The weight of one block."""
     match block:
         case Text(text):
-            return Weight(len(text))
+            return Weight(size_of(text))
         case Thinking(thinking, signature):
-            return Weight(len(thinking) + len(signature) // 4)
+            return Weight(size_of(thinking) + len(signature) // 4)
         case ToolUse():
-            return Weight(len(block.name) + len(encode(block.input)))
+            return Weight(len(block.name) + size_of(encode(block.input).decode()))
         case ToolResult(_, content):
             if isinstance(content, str):
-                return Weight(len(content))
+                return Weight(size_of(content))
             return total([weigh_block(part) for part in content])
         case Image():
             return Weight(0, IMAGE_TOKENS)
@@ -93,7 +105,13 @@ def report(gauge: Gauge, usage: Usage) -> Gauge:
     return Gauge(counted, Weight(), sent, ratio)
 
 
+def reserve(card: ModelCard) -> int:
+    """What is kept free of the window for the reply."""
+    return min(card.output_limit, OUTPUT_RESERVE, card.window // 4)
+
+
 def blocking_limit(card: ModelCard) -> int:
     """Above this a request is not sent at all."""
-    reserve = min(card.output_limit, OUTPUT_RESERVE, card.window // 4)
-    return max(1_000, card.window - reserve - MARGIN) if card.window > 16_000 else max(500, card.window * 3 // 4)
+    if card.window <= 16_000:
+        return max(500, card.window * 3 // 4)
+    return max(1_000, card.window - reserve(card) - MARGIN)

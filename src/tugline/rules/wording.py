@@ -3,6 +3,9 @@
 import re
 from collections.abc import Sequence
 
+from tugline.protocol.errors import UsageError
+from tugline.rules.terminal import clean_controls
+
 _RESERVED = re.compile(
     r"<(?=[^\w<>]{0,8}(?:tool_use_error|system-reminder|teammate-message|instruction-file))", re.IGNORECASE
 )
@@ -16,6 +19,14 @@ def sound(text: str) -> str:
     except UnicodeEncodeError:
         return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     return text
+
+
+def session_name(text: str) -> str:
+    """A session's name as it is kept; `UsageError` where nothing is left of it."""
+    name = " ".join(clean_controls(sound(text)).split())[:200]
+    if not name:
+        raise UsageError("A session's name cannot be empty.")
+    return name
 
 
 def escape(text: str) -> str:
@@ -85,6 +96,9 @@ CONTINUE_CUT = (
 )
 
 
+REMINDER = "<system-reminder>"
+
+
 def reminder(text: str) -> str:
     """Words of the engine inside the conversation."""
-    return f"<system-reminder>{sound(text)}</system-reminder>"
+    return f"{REMINDER}{sound(text)}</system-reminder>"

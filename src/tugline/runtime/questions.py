@@ -4,17 +4,31 @@ from anyio import Event as Signal
 
 from tugline.loop.voice import Voice
 from tugline.ports import Ids
-from tugline.protocol.events import InquiryAsked, PermissionAsked, QuestionClosed
+from tugline.protocol.events import InquiryAsked, PermissionAsked, PlanAsked, QuestionClosed, TrustAsked
 from tugline.protocol.ids import CallId, QuestionId
 from tugline.protocol.permissions import (
+    Allow,
     Answer,
+    ApprovePlan,
+    Deny,
     Inquiry,
     InquiryAnswer,
     PermissionAnswer,
     PermissionQuestion,
+    PlanAnswer,
+    PlanQuestion,
     Question,
+    RejectPlan,
     UserQuestion,
 )
+from tugline.protocol.trust import TrustAnswer, TrustQuestion
+
+_ANSWERS: dict[type[Question], tuple[type[Answer], ...]] = {
+    PermissionQuestion: (Allow, Deny),
+    UserQuestion: (InquiryAnswer,),
+    PlanQuestion: (ApprovePlan, RejectPlan),
+    TrustQuestion: (TrustAnswer,),
+}
 
 
 class Questions:
@@ -37,7 +51,7 @@ class Questions:
         if waiting is None or question in self._answers:
             return False
         asked, signal = waiting
-        if isinstance(asked, UserQuestion) != isinstance(answer, InquiryAnswer):
+        if not isinstance(answer, _ANSWERS[type(asked)]):
             return False
         self._answers[question] = answer
         signal.set()
@@ -52,7 +66,21 @@ class Questions:
         if not self.attended:
             return None
         answer = await self._wait(question)
-        assert not isinstance(answer, InquiryAnswer)
+        assert isinstance(answer, Allow | Deny)
+        return answer
+
+    async def approve(self, question: PlanQuestion) -> PlanAnswer | None:
+        """Ask whether a plan is to be carried out; `None` if there is nobody to ask."""
+        if not self.attended:
+            return None
+        answer = await self._wait(question)
+        assert isinstance(answer, ApprovePlan | RejectPlan)
+        return answer
+
+    async def trust(self, question: TrustQuestion) -> TrustAnswer:
+        """Ask whether a folder is trusted."""
+        answer = await self._wait(question)
+        assert isinstance(answer, TrustAnswer)
         return answer
 
     async def inquire(self, call: CallId, inquiries: tuple[Inquiry, ...]) -> InquiryAnswer | None:
@@ -66,10 +94,15 @@ class Questions:
     async def _wait(self, question: Question) -> Answer:
         signal = Signal()
         self._open[question.id] = (question, signal)
-        if isinstance(question, PermissionQuestion):
-            self._voice.say(PermissionAsked, question=question)
-        else:
-            self._voice.say(InquiryAsked, question=question)
+        match question:
+            case PermissionQuestion():
+                self._voice.say(PermissionAsked, question=question)
+            case UserQuestion():
+                self._voice.say(InquiryAsked, question=question)
+            case PlanQuestion():
+                self._voice.say(PlanAsked, question=question)
+            case TrustQuestion():
+                self._voice.say(TrustAsked, question=question)
         try:
             await signal.wait()
             return self._answers[question.id]

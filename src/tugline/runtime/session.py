@@ -16,47 +16,60 @@ from tugline.loop.inbox import Letter
 from tugline.loop.turn import SAVE_LIMIT, Turn
 from tugline.protocol.blocks import Document, Image, Text
 from tugline.protocol.commands import (
+    AddDirectory,
     Clear,
     Command,
+    Compact,
     Interrupt,
     Prompt,
     PromptContent,
     Rename,
     Reply,
     Rewind,
+    RewindWhat,
     SetMode,
     SetModel,
+    Snip,
     Steer,
+    Uncompact,
 )
 from tugline.protocol.errors import SessionError, TuglineError, UsageError
 from tugline.protocol.events import (
     CommandAnswered,
     Crashed,
     EndReason,
-    ModeChanged,
     ModelChanged,
     Notice,
     SessionRenamed,
     SessionStarted,
     TurnFinished,
 )
-from tugline.protocol.ids import MessageId
+from tugline.protocol.ids import MessageId, QuestionId, SessionId
 from tugline.protocol.messages import User
-from tugline.protocol.records import Titled
-from tugline.protocol.specs import Mode
+from tugline.protocol.permissions import Answer
+from tugline.protocol.records import Compacted, Titled
+from tugline.protocol.specs import FileStep, Mode
+from tugline.protocol.trust import TrustAnswer, TrustQuestion
 from tugline.protocol.usage import Spend
 from tugline.rules import wording
 from tugline.rules.costs import Costs
+from tugline.rules.exports import ExportFormat
 from tugline.rules.filling import Filling
 from tugline.rules.history import Spoken
-from tugline.runtime.attendant import Attendant, InquiryCallback, PermissionCallback
+from tugline.runtime.attendant import Attendant, InquiryCallback, PermissionCallback, PlanCallback
 from tugline.runtime.bus import Bus, Subscription
+from tugline.runtime.copies import Copies
 from tugline.runtime.interlude import Interlude, Outcome
 from tugline.runtime.mentions import Mentions
-from tugline.runtime.past import Past
+from tugline.runtime.notes import Notes
+from tugline.runtime.past import Past, Rewinding, RewindPreview
 from tugline.runtime.questions import Questions
 from tugline.runtime.session_commands import session_commands
+from tugline.runtime.shortening import Shortening
 from tugline.runtime.slash import SlashCommand, SlashCommands
+from tugline.runtime.standing import Standing
+from tugline.runtime.standing_commands import Place, standing_commands
+from tugline.runtime.titles import Titles
 
 
 class Session:
@@ -69,10 +82,15 @@ class Session:
         questions: Questions,
         *,
         started: Callable[[], SessionStarted],
-        set_mode: Callable[[Mode], None],
+        standing: Standing,
         notices: Sequence[str] = (),
         mentions: Mentions | None = None,
         past: Past,
+        copies: Copies,
+        notes: Notes,
+        titles: Titles | None = None,
+        shortening: Shortening,
+        place: Place,
         title: str = "",
         resources: AsyncExitStack,
     ) -> None:
@@ -80,15 +98,22 @@ class Session:
         self.bus = bus
         self.questions = questions
         self._started = started
-        self._set_mode = set_mode
+        self.standing = standing
+        """Mode, rules and folders as they are now."""
         self._mentions = mentions
         self.notices = tuple(notices)
         """What the person should know at the start."""
         self.past = past
         self.secrets: tuple[str, ...] = ()
         """Values that no log may hold."""
+        self.copies = copies
+        self.notes = notes
+        self._titles = titles
+        self.shortening = shortening
         self._title = title
-        self.commands = SlashCommands(session_commands(self))
+        self.place = place
+        """What is known of the folder that it works in."""
+        self.commands = SlashCommands([*session_commands(self), *standing_commands(self)])
         """What prompts that begin with `/` call."""
         self._resources = resources
         self._waiting: deque[User | Interlude[Any]] = deque()
@@ -98,7 +123,7 @@ class Session:
         self._turn: Turn | Interlude[Any] | None = None
         self._current: MessageId | None = None
         self._tasks: TaskGroup | None = None
-        self._letters_start = not agent.gear.inbox  # what an earlier process left waits for a prompt
+        self._letters_start = not agent.gear.inbox.rouses  # what an earlier process left waits for a prompt
         self._closed = False
         self.opening: SessionStarted | None = None
         """What the session began with; subscribers of later hours find it here."""
@@ -113,6 +138,8 @@ class Session:
         if self._title:
             self.rename(self._title)
         self._tasks.start_soon(self._serve)
+        if self.place.trust_question is not None:
+            self._tasks.start_soon(self._ask_trust, self.place.trust_question)
         return self
 
     async def __aexit__(
@@ -143,14 +170,38 @@ class Session:
             except SessionError:
                 pass  # told when it happened; closing cannot mend it
 
-    def attend(self, *, permission: PermissionCallback | None, inquiry: InquiryCallback | None) -> None:
+    def attend(
+        self,
+        *,
+        permission: PermissionCallback | None,
+        inquiry: InquiryCallback | None,
+        plan: PlanCallback | None = None,
+    ) -> None:
         """Let these callbacks answer what is asked."""
         assert self._tasks is not None, "attend() comes after entering the session"
         attendant = Attendant(
-            self.questions, self.agent.gear.voice, self._tasks, permission=permission, inquiry=inquiry
+            self.questions, self.agent.gear.voice, self._tasks, permission=permission, inquiry=inquiry, plan=plan
         )
         self.bus.attach(attendant.hear)
         self.questions.attended = True
+
+    async def _ask_trust(self, question: TrustQuestion) -> None:
+        """Ask for as long as the session goes on; nothing waits for the answer."""
+        await self.questions.trust(question)
+
+    def _reply(self, question: QuestionId, answer: Answer) -> None:
+        if self.questions.answer(question, answer) and isinstance(answer, TrustAnswer):
+            self._settle_trust(answer)
+
+    def _settle_trust(self, answer: TrustAnswer) -> None:
+        try:
+            self.place.settle_trust(answer)
+        except TuglineError as error:
+            self.agent.gear.voice.say(Notice, level="warning", text=f"The folder is not trusted: {error}")
+        else:
+            if answer.trusted:
+                text = f"{self.place.project_root} is trusted. What was approved counts from the next session on."
+                self.agent.gear.voice.say(Notice, level="info", text=text)
 
     # -- the past
 
@@ -158,27 +209,57 @@ class Session:
         """What the person said in this conversation, oldest first: what `rewind` can go back to."""
         return await self.between(self.past.prompts)
 
-    async def rewind(self, prompt: MessageId) -> Spoken:
-        """Go on from before these words of the person; they are returned. The file keeps what was."""
-        return await self.between(lambda: self.past.rewind(prompt))
+    async def rewind(self, prompt: MessageId, what: RewindWhat = "conversation", *, force: bool = False) -> Rewinding:
+        """Go back to before these words of the person; they are returned. The transcript keeps what was."""
+        return await self.between(lambda: self.past.rewind(prompt, what, force=force))
+
+    async def rewind_preview(self, prompt: MessageId) -> RewindPreview:
+        """What a rewind of files to before these words would do."""
+        return await self.between(lambda: self.past.preview(prompt))
+
+    async def undo_rewind(self, *, force: bool = False) -> tuple[FileStep, ...]:
+        """Take the last rewind of files back."""
+        return await self.between(lambda: self.past.undo_rewind(force=force))
 
     async def clear(self) -> None:
         """Begin the conversation anew."""
         await self.between(self.past.clear)
 
+    async def compact(self, words: str = "") -> Compacted:
+        """Put a summary in place of the conversation so far; `words` say what it is to keep."""
+        return await self.between(lambda: self.shortening.compact(words))
+
+    async def snip(self) -> Compacted:
+        """Cut the oldest rounds of the conversation, without a summary."""
+        return await self.between(self.shortening.snip)
+
+    async def uncompact(self) -> str:
+        """Bring back the history before the last summary or cut; returns what was done, in a line."""
+        return await self.between(self.shortening.uncompact)
+
     def context(self) -> Filling:
         """What fills the context now."""
-        return self.agent.filling()
+        return self.shortening.filling()
 
     async def costs(self) -> Costs:
         """What the session has cost so far, by model and purpose, with hits and misses of the prompt cache."""
         return await self.past.costs()
 
+    async def export(self, path: str | None = None, form: ExportFormat | None = None) -> str:
+        """Write the conversation as one document; returns its path."""
+        return await self.between(lambda: self.copies.export(path, form))
+
+    async def branch(self) -> SessionId:
+        """Go on in a copy, under a new id, which is returned; what was up to here stays as it is."""
+        return await self.between(self.copies.branch)
+
+    async def note(self, text: str) -> str:
+        """Add a line to the project's file of instructions; returns its path."""
+        return await self.between(lambda: self.notes.add(text))
+
     def rename(self, title: str) -> str:
         """Give the session a name; returns it as it is kept."""
-        name = " ".join(wording.sound(title).split())[:200]
-        if not name:
-            raise UsageError("A session's name cannot be empty.")
+        name = wording.session_name(title)
         self.agent.gear.transcript.rename(Titled(title=name))
         self.agent.gear.voice.say(SessionRenamed, title=name)
         return name
@@ -205,21 +286,26 @@ class Session:
             case Interrupt():
                 self.interrupt()
             case Reply(question, answer):
-                self.questions.answer(question, answer)
+                self._reply(question, answer)
+            case Rewind() | Clear() | Compact() | Snip() | Uncompact():
+                self._take_up(self._told(self._work_of(command)))
+            case _:
+                self._change(command)
+
+    def _change(self, command: SetMode | AddDirectory | SetModel | Rename) -> None:
+        """What takes effect at once, also in a running turn."""
+        match command:
             case SetMode(mode):
                 if mode not in get_args(Mode):
                     raise UsageError(f"The mode must be one of {', '.join(get_args(Mode))}, not {mode!r}.")
-                self._set_mode(mode)
-                self.agent.gear.voice.say(ModeChanged, mode=mode)
-            case Rename(title):
-                self.rename(title)
-            case Rewind(prompt):
-                self._take_up(Interlude(lambda: self.past.rewind(prompt)))
-            case Clear():
-                self._take_up(Interlude(self.past.clear))
+                self.standing.set_mode(mode)
+            case AddDirectory(path):
+                self.standing.add_directory(path)
             case SetModel(model):
                 before, self.agent.model = self.agent.model, model
                 self.agent.gear.voice.say(ModelChanged, before=before, after=model, reason="chosen")
+            case Rename(title):
+                self.rename(title)
             case _:
                 raise UsageError(f"A session takes commands such as Prompt or Interrupt, not {type(command).__name__}.")
 
@@ -292,9 +378,33 @@ class Session:
         self._waiting.append(next_one)
         self._wake.set()
 
+    def _work_of(self, command: Rewind | Clear | Compact | Snip | Uncompact) -> Callable[[], Awaitable[object]]:
+        match command:
+            case Rewind(prompt, what, force):
+                return lambda: self.past.rewind(prompt, what, force=force)
+            case Clear():
+                return self.past.clear
+            case Compact(words):
+                return lambda: self.shortening.compact(words)
+            case Snip():
+                return self.shortening.snip
+            case Uncompact():
+                return self.shortening.uncompact
+
+    def _told(self, work: Callable[[], Awaitable[object]]) -> Interlude[None]:
+        """Work that nobody waits for: why nothing came of it is a notice."""
+
+        async def run() -> None:
+            try:
+                await work()
+            except TuglineError as error:
+                self.agent.gear.voice.say(Notice, level="warning", text=str(error))
+
+        return Interlude(run)
+
     async def _serve(self) -> None:
         while True:
-            if not self._waiting and not (self._letters_start and self.agent.gear.inbox):
+            if not self._waiting and not (self._letters_start and self.agent.gear.inbox.rouses):
                 self._wake = anyio.Event()
                 await self._wake.wait()
                 continue
@@ -328,6 +438,15 @@ class Session:
         # letters left behind by an interrupt or a limit wait for the next prompt
         self._letters_start = finished.reason == "completed"
         self._settle(prompt, finished)
+        self._find_title(prompt, finished)
+
+    def _find_title(self, prompt: User, finished: TurnFinished) -> None:
+        """On the side: no turn and no end of the session waits for it."""
+        if self._titles is None or finished.reason != "completed" or not self._titles.due():
+            return
+        words = "\n".join(block.text for block in prompt.content if isinstance(block, Text))
+        if words.strip() and self._tasks is not None:
+            self._tasks.start_soon(self._titles.make, words, finished.text)
 
     def _settle(self, prompt: User, finished: TurnFinished) -> None:
         if prompt.id in self._awaited:

@@ -8,6 +8,10 @@ from msgspec import Struct
 
 from tugline.protocol.errors import UsageError
 
+_NOTE = re.compile(r"#(?![#!\d])\s*(\S[^\n]*)\Z")
+"""One line that begins with `#`. More lines are a document; digits are the number of an issue."""
+NOTE = ("memory", "add")
+"""The command that `#TEXT` is short for."""
 _COMMAND = re.compile(r"/([A-Za-z?][A-Za-z0-9_:.-]*)(?:\s+(.*))?\Z", re.DOTALL)
 
 
@@ -37,7 +41,10 @@ class SlashCommands:
     def find(self, text: str) -> tuple[SlashCommand, str] | None:
         """The command that the text calls, and its words; `None` if it calls none. `UsageError` for one that does not
         exist: a name alone, or one that is nearly right."""
-        match = _COMMAND.match(text.strip())
+        plain = text.rstrip()
+        if (note := _NOTE.match(plain)) and NOTE[0] in self._commands:
+            return self._commands[NOTE[0]], f"{NOTE[1]} {note[1]}"
+        match = _COMMAND.match(plain)
         if match is None:
             return None
         name, words = match[1], (match[2] or "").strip()

@@ -1,8 +1,6 @@
 """Transcripts as JSON lines: one write per record, group commit off the event loop, one process at a time."""
 
 import asyncio
-import errno
-import fcntl
 import os
 from collections.abc import Callable
 from functools import partial
@@ -15,16 +13,20 @@ from tugline.protocol.codec import encode
 from tugline.protocol.errors import SessionError
 from tugline.protocol.records import AnyRecord
 from tugline.stores.lines import last_line_start, lines_backward
-from tugline.stores.reading import Reading, open_regular, read_records, readable, sync_folder
+from tugline.stores.locks import TORN, Busy, hold, is_busy, lock, unwritable
+from tugline.stores.reading import (
+    Reading,
+    open_regular,
+    opening,
+    read_records,
+    readable,
+    records_backward,
+    sync_folder,
+)
 
-TORN = ".torn"
-
+__all__ = ["Busy", "JsonlLog", "Tail", "is_busy"]
 
 _Made = TypeVar("_Made")
-
-
-class Busy(SessionError):
-    """Another process, or another session of this one, writes this file."""
 
 
 class Tail(Struct, frozen=True):
@@ -63,12 +65,12 @@ class JsonlLog:
                 f"There is a session of that id already: {path}. Choose another id, or go on with it: --resume."
             ) from error
         except OSError as error:
-            raise _unwritable(path, error) from error
+            raise unwritable(path, error) from error
         return _kept(fd, path, lambda: cls._begin(path, fd))
 
     @classmethod
     def _begin(cls, path: str, fd: int) -> "JsonlLog":
-        _lock(fd, path)
+        lock(fd, path)
         sync_folder(os.path.dirname(path))
         return cls(path, fd)
 
@@ -80,10 +82,25 @@ class JsonlLog:
 
     @classmethod
     def _go_on(cls, path: str, fd: int) -> tuple["JsonlLog", Reading]:
-        _lock(fd, path)
+        hold(fd, path)
         reading = read_records(fd, path)  # before anything is changed: it may be no transcript at all
         tail = _mend_tail(fd, path)
         return cls(path, fd, reading.last - bool(tail.torn), tail), reading
+
+    @classmethod
+    def add_to(cls, path: str) -> "JsonlLog":
+        """A file that only a record is added to, without reading what is in it. `Busy` if it is in use."""
+        fd = open_regular(path, os.O_RDWR | os.O_APPEND)
+        return _kept(fd, path, lambda: cls._at_end(path, fd))
+
+    @classmethod
+    def _at_end(cls, path: str, fd: int) -> "JsonlLog":
+        hold(fd, path)
+        opened = opening(fd, path)
+        last = next((record.n for record in records_backward(fd) if record.n), 0)
+        if opened is None and not last:
+            raise SessionError(f"{path} is no transcript of tugline.")
+        return cls(path, fd, last, _mend_tail(fd, path))
 
     def read(self, *, whole: bool = False) -> tuple[AnyRecord, ...]:
         """The records from the last boundary on, or all, in order; the first is always there."""
@@ -101,7 +118,7 @@ class JsonlLog:
         except OSError as error:
             if written:
                 self._take_back(written)
-            raise _unwritable(self.path, error, "Nothing recorded so far is lost; make room and go on.") from error
+            raise unwritable(self.path, error, "Nothing recorded so far is lost; make room and go on.") from error
         self._lines += 1
         self._torn = False
 
@@ -130,6 +147,29 @@ class JsonlLog:
         if not flight.cancelled() and flight.exception() is None:
             self._synced = max(self._synced, lines)
 
+    async def go_on_in(self, other: "JsonlLog") -> None:
+        """Write the other's file from now on, and let go of this one."""
+        await self.durable()
+        if self._flight is not None:
+            await asyncio.wait([self._flight])
+        former, self._fd, other._fd = self._fd, other._fd, -1
+        self.path, self.tail = other.path, other.tail
+        self._lines = self._synced = other._lines
+        self._torn = False
+        os.close(former)
+
+    def close(self) -> None:
+        """Sync and close, where there is no event loop."""
+        fd, self._fd = self._fd, -1
+        if fd < 0:
+            return
+        try:
+            os.fdatasync(fd)
+        except OSError as error:
+            raise unwritable(self.path, error) from error
+        finally:
+            os.close(fd)
+
     async def aclose(self) -> None:
         """Sync what is left, let go of the lock, and close the file."""
         if self._fd < 0:
@@ -151,44 +191,10 @@ def _kept(fd: int, path: str, use: Callable[[], _Made]) -> _Made:
         return use()
     except OSError as error:
         os.close(fd)
-        raise _unwritable(path, error) from error
+        raise unwritable(path, error) from error
     except BaseException:
         os.close(fd)
         raise
-
-
-def _unwritable(
-    path: str, error: OSError, remedy: str = "Make the folder writable, or set TUGLINE_HOME to another one."
-) -> SessionError:
-    return SessionError(f"The session cannot be recorded in {path}: {error.strerror}. {remedy}")
-
-
-def _lock(fd: int, path: str) -> None:
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise Busy(f"The session is in use by another process: {path}.") from None
-    except OSError as error:
-        if error.errno not in (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS):
-            raise
-        # a file system without locks: nobody can be kept out there
-
-
-def is_busy(path: str) -> bool:
-    """Whether somebody writes this transcript now."""
-    try:
-        fd = open_regular(path, os.O_RDONLY)
-    except SessionError:
-        return False
-    try:
-        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    except OSError:
-        return False
-    finally:
-        os.close(fd)
-    return False
 
 
 def _mend_tail(fd: int, path: str) -> Tail:

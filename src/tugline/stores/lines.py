@@ -1,4 +1,4 @@
-"""A file of lines, from its end to its beginning: what was written last is needed first."""
+"""A file of lines, from its end or from its beginning, in bounded memory."""
 
 import os
 from collections.abc import Iterator
@@ -42,6 +42,27 @@ def _joined(last: bytes, parts: list[bytes], size: int, longest: int) -> bytes |
     if size + len(last) > longest:
         return None
     return b"".join((last, *reversed(parts)))
+
+
+def lines_forward(
+    fd: int, *, end: int | None = None, block: int = BLOCK, longest: int = LONGEST
+) -> Iterator[bytes | None]:
+    """The lines from the first on, without their ends, up to byte `end`; `None` for one that is too long. What stands
+    behind the last line end is none: it may be in the middle of being written."""
+    at, size = 0, 0
+    parts: list[bytes] = []  # of the line that is being collected
+    while data := os.pread(fd, block if end is None else max(0, min(block, end - at)), at):
+        at += len(data)
+        start = 0
+        while (cut := data.find(b"\n", start)) >= 0:
+            size += cut - start
+            yield None if size > longest else b"".join((*parts, data[start:cut]))
+            parts, size, start = [], 0, cut + 1
+        size += len(data) - start
+        if size <= longest:
+            parts.append(data[start:])
+        else:
+            parts = []
 
 
 def first_line(fd: int, limit: int) -> bytes:

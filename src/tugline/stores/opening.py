@@ -7,7 +7,8 @@ from msgspec import Struct
 
 from tugline.protocol.ids import SessionId
 from tugline.rules.history import History, fold
-from tugline.stores.jsonl import Busy, JsonlLog
+from tugline.stores.jsonl import JsonlLog
+from tugline.stores.locks import Busy
 from tugline.stores.reading import Reading
 from tugline.stores.sessions import ENDING, Entry, find, last
 from tugline.stores.shelf import fork, take_back

@@ -13,6 +13,8 @@ from tugline.rules.history import Backward
 from tugline.stores.lines import first_line, lines_backward
 
 FIRST_LIMIT = 1 << 20
+UNREADABLE = (DecodeError, UnicodeDecodeError, RecursionError)
+"""What a line that is no record raises; the last one is nested too deep."""
 
 
 class Reading(Struct, frozen=True, eq=False):
@@ -64,7 +66,7 @@ def read_file(path: str, *, whole: bool = False) -> Reading:
 def read_records(fd: int, path: str, *, whole: bool = False) -> Reading:
     """The records from the last boundary on, or all. `SessionError` where this is no transcript of ours, or one of a
     newer format."""
-    opened = _opening(fd, path)
+    opened = opening(fd, path)
     backward = Backward(whole=whole)
     records: list[AnyRecord] = []
     damaged = unknown = last = bad_tail = 0
@@ -92,12 +94,13 @@ def read_records(fd: int, path: str, *, whole: bool = False) -> Reading:
     return Reading(tuple(records), damaged, unknown, last, complete)
 
 
-def _opening(fd: int, path: str) -> Opened | None:
-    """The first record; `None` where it is damaged."""
+def opening(fd: int, path: str) -> Opened | None:
+    """The first record; `None` where it is damaged. `SessionError` where the file is no transcript of ours, or one of a
+    newer format."""
     line = first_line(fd, FIRST_LIMIT)
     try:
         plain = decode_json(line)
-    except (DecodeError, UnicodeDecodeError):
+    except UNREADABLE:
         return None
     if not isinstance(plain, dict) or plain.get("kind") != "opened":
         raise SessionError(f"{path} is no transcript of tugline.")
@@ -118,11 +121,11 @@ def decode(line: bytes | None) -> AnyRecord | str:
     try:
         record: AnyRecord = decode_record(line)
         return record
-    except (DecodeError, UnicodeDecodeError):
+    except UNREADABLE:
         pass
     try:
         plain = decode_json(line)
-    except (DecodeError, UnicodeDecodeError):
+    except UNREADABLE:
         return "damaged"
     return "unknown" if isinstance(plain, dict) and isinstance(plain.get("kind"), str) else "damaged"
 

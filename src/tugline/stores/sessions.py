@@ -9,7 +9,8 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from hashlib import sha256
-from typing import Any
+from itertools import islice
+from typing import Any, Literal
 
 from msgspec import Struct
 
@@ -18,16 +19,26 @@ from tugline.protocol.errors import SessionError
 from tugline.protocol.ids import SessionId
 from tugline.protocol.messages import User
 from tugline.protocol.records import AnyRecord, Opened, Resumed, Said, Titled, TurnEnded
-from tugline.stores.jsonl import is_busy
-from tugline.stores.lines import lines_backward
-from tugline.stores.reading import decode, open_regular
+from tugline.protocol.sessions import SessionSummary
+from tugline.rules.terminal import clean_line
+from tugline.stores.lines import lines_backward, lines_forward
+from tugline.stores.locks import is_busy
+from tugline.stores.reading import decode, open_regular, opening
 
 ARCHIVE = "archive"
 ENDING = ".jsonl"
 HEAD = 256
 """Records at a file's beginning among which the first prompt is looked for."""
+BEGINNING = 32 << 20
+"""Bytes of it: a prompt may have pictures."""
 TAIL = 4_000
 """Records at its end among which the title is looked for."""
+END = 4 << 20
+"""Bytes of them."""
+NIBBLE = 64 << 10
+"""Bytes that are read at once: most sessions tell what is needed in the first and the last of them."""
+SHOWN = 20
+"""How many sessions are named where several fit."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
 
@@ -45,24 +56,6 @@ class Entry(Struct, frozen=True):
     def beside(self) -> str:
         """The folder with what was too big for the transcript."""
         return self.path.removesuffix(ENDING)
-
-
-class Summary(Struct, frozen=True):
-    """What a list of sessions shows of one."""
-
-    session: SessionId
-    path: str
-    archived: bool
-    size: int
-    changed: float
-    started: float = 0.0
-    cwd: str = ""
-    branch: str = ""
-    title: str = ""
-    prompt: str = ""
-    cost_usd: float = 0.0
-    busy: bool = False
-    problem: str = ""
 
 
 def project_folder(sessions: str, project: str) -> str:
@@ -103,8 +96,22 @@ def _entries(place: str, folder: str, *, archived: bool) -> Iterator[Entry]:
         return
 
 
-def summarize(entry: Entry) -> Summary:
-    """What the beginning and the end of the transcript tell."""
+def entry_at(path: str) -> Entry:
+    """The session whose transcript this is. `SessionError` where there is none."""
+    try:
+        found = os.stat(path, follow_symlinks=False)
+    except OSError as error:
+        raise SessionError(f"The session {path} cannot be looked at: {error.strerror}.") from error
+    folder = os.path.dirname(path)
+    archived = os.path.basename(folder) == ARCHIVE
+    session = SessionId(os.path.basename(path).removesuffix(ENDING))
+    return Entry(
+        session, path, os.path.dirname(folder) if archived else folder, archived, found.st_size, found.st_mtime
+    )
+
+
+def summarize(entry: Entry) -> SessionSummary:
+    """What the beginning and the end of the transcript tell; never more than a part of it is read."""
     known: dict[str, Any] = {
         "session": entry.session,
         "path": entry.path,
@@ -115,25 +122,30 @@ def summarize(entry: Entry) -> Summary:
     try:
         fd = open_regular(entry.path, os.O_RDONLY)
     except SessionError as error:
-        return Summary(**known, problem=str(error))
+        return SessionSummary(**known, problem=str(error))
     try:
+        opening(fd, entry.path)
         known |= _beginning(fd)
         known |= _end(fd)
+    except SessionError as error:
+        known["problem"] = str(error)
     except OSError as error:
-        known["problem"] = f"it cannot be read: {error.strerror}"
+        known["problem"] = f"{entry.path} cannot be read: {error.strerror}."
     finally:
         os.close(fd)
-    if "started" not in known:
-        known["problem"] = "it is no transcript of tugline"
-    return Summary(**known, busy=is_busy(entry.path))
+    if not known.keys() & {"started", "prompt", "title", "cost_usd"}:
+        known.setdefault("problem", f"{entry.path} is {'no transcript of tugline' if entry.size else 'empty'}.")
+    return SessionSummary(**known, busy=is_busy(entry.path))
 
 
 def _beginning(fd: int) -> dict[str, Any]:
     known: dict[str, Any] = {}
-    for record in _forward(fd, HEAD):
+    for record in _first(fd):
         match record:
             case Opened(time=time, cwd=cwd, around=around):
                 known |= {"started": time, "cwd": cwd, "branch": around.git_branch if around else ""}
+            case Titled(title=title):
+                known["title"] = title
             case Said(message=User(source="person") as message):
                 known["prompt"] = _words(message)
                 return known
@@ -144,7 +156,8 @@ def _beginning(fd: int) -> dict[str, Any]:
 
 def _end(fd: int) -> dict[str, Any]:
     known: dict[str, Any] = {}
-    for count, line in enumerate(lines_backward(fd)):
+    size = 0
+    for count, line in enumerate(lines_backward(fd, block=NIBBLE, longest=END)):
         record = decode(line)
         match record:
             case Titled(title=title):
@@ -159,21 +172,18 @@ def _end(fd: int) -> dict[str, Any]:
                     known.setdefault("branch", around.git_branch)
             case _:
                 pass
-        if count >= TAIL or {"title", "cost_usd"} <= known.keys():
+        size += len(line or b"")
+        if count >= TAIL or size > END or {"title", "cost_usd"} <= known.keys():
             break
     return known
 
 
-def _forward(fd: int, limit: int) -> Iterator[AnyRecord]:
-    with os.fdopen(os.dup(fd), "rb") as file:
-        file.seek(0)
-        for _ in range(limit):
-            line = file.readline(16 << 20)
-            if not line.endswith(b"\n"):
-                return
-            record = decode(line)
-            if not isinstance(record, str):
-                yield record
+def _first(fd: int) -> Iterator[AnyRecord]:
+    """The records at the beginning, where the first prompt is."""
+    for line in islice(lines_forward(fd, end=BEGINNING, block=NIBBLE), HEAD):
+        record = decode(line)
+        if not isinstance(record, str):
+            yield record
 
 
 def _has_words(entry: Entry) -> bool:
@@ -182,7 +192,7 @@ def _has_words(entry: Entry) -> bool:
     except SessionError:
         return False
     try:
-        return any(isinstance(record, Said) for record in _forward(fd, HEAD))
+        return any(isinstance(record, Said) for record in _first(fd))
     except OSError:
         return False
     finally:
@@ -194,10 +204,24 @@ def _words(message: User) -> str:
     return " ".join(text.split())[:300]
 
 
-def find(sessions: str, words: str, project: str) -> Entry:
-    """The session that is meant: an id or its beginning, of any project; else words of the title or the first prompt,
-    of this project. `SessionError` says what there is where it is not clear."""
-    everywhere = entries(sessions, archived=True)
+# -- which one is meant
+
+Among = Literal["live", "archived", "any"]
+"""Sessions that are in use or could be, those that were put aside, or both."""
+
+
+class Ambiguous(SessionError):
+    """Several sessions fit; `found` are they, the last used first."""
+
+    def __init__(self, text: str, found: Sequence[SessionSummary]) -> None:
+        super().__init__(text)
+        self.found = tuple(found)
+
+
+def find(sessions: str, words: str, project: str, among: Among = "any") -> Entry:
+    """The session that is meant: an id or its beginning, of any project; else the name, or words of the name or the
+    first prompt, of this project. Archived ones count where no other fits. `SessionError` says what there is."""
+    everywhere = [one for one in entries(sessions, archived=True) if _belongs(one, among)]
     exact = [entry for entry in everywhere if entry.session == words]
     if exact:
         return exact[0]
@@ -207,28 +231,51 @@ def find(sessions: str, words: str, project: str) -> Entry:
             return _one(begun, words)
     wanted = words.casefold().split()
     if not wanted:
-        raise SessionError("Which session? Give an id, or words of its title or first prompt.")
-    here = entries(sessions, project)
-    fitting = []
-    for entry in here:
+        raise SessionError("Which session? Give an id, or words of its name or first prompt.")
+    _refuse_odd(sessions, words)
+    here = [one for one in entries(sessions, project, archived=True) if _belongs(one, among)]
+    for archived in (False, True):
+        fitting = _fitting([entry for entry in here if entry.archived == archived], wanted)
+        if fitting:
+            return _one(fitting, words)
+    shown = clean_line(words, 80)
+    raise SessionError(f"No session of this project fits {shown!r}. See: tugline sessions list --all")
+
+
+def _belongs(entry: Entry, among: Among) -> bool:
+    return among == "any" or entry.archived == (among == "archived")
+
+
+def _refuse_odd(sessions: str, words: str) -> None:
+    """Say why, where there is something of that id that is no plain file."""
+    if _NAME.fullmatch(words):
+        for folder in _folders(sessions):
+            path = os.path.join(folder, words + ENDING)
+            if os.path.lexists(path):
+                os.close(open_regular(path, os.O_RDONLY))
+
+
+def _fitting(found: Sequence[Entry], wanted: Sequence[str]) -> list[Entry]:
+    """Those whose name is these words; else those in whose name or first prompt all of the words are."""
+    named, fitting = [], []
+    for entry in found:
         summary = summarize(entry)
+        if summary.title.casefold().split() == wanted:
+            named.append(entry)
         text = f"{summary.title} {summary.prompt}".casefold()
         if all(word in text for word in wanted):
             fitting.append(entry)
-    if not fitting:
-        raise SessionError(f"No session of this project fits {words!r}. See: tugline sessions list")
-    return _one(fitting, words)
+    return named or fitting
 
 
 def _one(found: Sequence[Entry], words: str) -> Entry:
     if len(found) == 1:
         return found[0]
-    shown = []
-    for entry in found[:5]:
-        summary = summarize(entry)
-        shown.append(f"  {entry.session}  {(summary.title or summary.prompt or '(no prompt)')[:60]}")
-    more = f"\n  … and {len(found) - 5} more" if len(found) > 5 else ""
-    raise SessionError(f"{len(found)} sessions fit {words!r}; say which:\n" + "\n".join(shown) + more)
+    known = [summarize(entry) for entry in found[:SHOWN]]
+    shown = [f"  {one.session}  {clean_line(one.title or one.prompt or '(no prompt)', 60)}" for one in known]
+    more = f"\n  … and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
+    text = f"{len(found)} sessions fit {clean_line(words, 80)!r}; say which:\n" + "\n".join(shown) + more
+    raise Ambiguous(text, known)
 
 
 def last(sessions: str, project: str) -> Entry:

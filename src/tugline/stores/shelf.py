@@ -9,9 +9,9 @@ from pathlib import Path
 from tugline.protocol.codec import encode
 from tugline.protocol.errors import SessionError
 from tugline.protocol.ids import SessionId
-from tugline.protocol.records import Forked
-from tugline.stores.jsonl import is_busy
+from tugline.protocol.records import Forked, Titled
 from tugline.stores.lines import last_line_start
+from tugline.stores.locks import TORN, Busy, held
 from tugline.stores.reading import open_regular, records_backward, sync_folder
 from tugline.stores.sessions import ARCHIVE, ENDING, Entry
 
@@ -64,40 +64,61 @@ def take_back(entry: Entry) -> str:
 
 
 def _move(entry: Entry, folder: str) -> str:
-    refuse_busy(entry)
     target = os.path.join(folder, os.path.basename(entry.path))
     if os.path.lexists(target):
         raise SessionError(f"There is a session of that id already: {target}.")
-    try:
-        os.makedirs(folder, 0o700, exist_ok=True)
-        if os.path.isdir(entry.beside):
-            Path(entry.beside).rename(target.removesuffix(ENDING))
-        Path(entry.path).rename(target)
-        sync_folder(folder)
-    except OSError as error:
-        raise SessionError(f"The session {entry.session} cannot be moved to {folder}: {error.strerror}.") from error
+    with held(entry.path):
+        try:
+            os.makedirs(folder, 0o700, exist_ok=True)
+            for part in parts(entry):
+                # the transcript is the last one: as long as it is where it was, all of it counts as being there
+                Path(part).rename(os.path.join(folder, os.path.basename(part)))
+            sync_folder(folder)
+        except OSError as error:
+            raise SessionError(f"The session {entry.session} cannot be moved to {folder}: {error.strerror}.") from error
     return target
+
+
+def parts(entry: Entry) -> list[str]:
+    """All that is there of a session, its transcript last."""
+    return [path for path in (entry.beside, entry.path + TORN, entry.path) if os.path.lexists(path)]
 
 
 def remove(entry: Entry) -> None:
     """Delete a session and what is kept beside it. `SessionError` if it is in use."""
-    refuse_busy(entry)
+    with held(entry.path):
+        try:
+            os.unlink(entry.path)
+            for part in parts(entry):
+                if os.path.isdir(part) and not os.path.islink(part):
+                    shutil.rmtree(part)
+                else:
+                    os.unlink(part)
+        except OSError as error:
+            raise SessionError(f"The session {entry.session} cannot be removed: {error.strerror}.") from error
+
+
+def rename(entry: Entry, title: str, time: float) -> None:
+    """Give a session a name. It does not count as used by that. `SessionError` if it is in use."""
+    from tugline.stores.jsonl import JsonlLog  # noqa: PLC0415  imported here: start-up cost
+
     try:
-        os.unlink(entry.path)
-        shutil.rmtree(entry.beside, ignore_errors=True)
-    except OSError as error:
-        raise SessionError(f"The session {entry.session} cannot be removed: {error.strerror}.") from error
-
-
-def refuse_busy(entry: Entry) -> None:
-    """`SessionError` if somebody writes it now."""
-    if is_busy(entry.path):
-        raise SessionError(f"The session {entry.session} is in use.")
+        log = JsonlLog.add_to(entry.path)
+    except Busy:
+        raise SessionError(f"The session {entry.session} is in use; name it there, with /rename.") from None
+    try:
+        log.append(Titled(title=title, time=time))
+    finally:
+        log.close()
+    with suppress(OSError):
+        os.utime(entry.path, (entry.changed, entry.changed))
 
 
 def kept_bytes(entry: Entry) -> int:
     """What a session takes on the disk, with all that is beside it."""
     total = entry.size
+    if os.path.islink(entry.beside):
+        return total
     for folder, _, names in os.walk(entry.beside):
         for name in names:
             try:

@@ -35,7 +35,7 @@ def read_file(target: str, offset: int = 0, limit: int | None = None) -> tuple[b
     """Bytes of a regular file, at most `READ_LIMIT` at once."""
     _refuse_special(target)
     try:
-        with _folder(target) as (folder, name):
+        with opened_folder(target) as (folder, name):
             _refuse_irregular(target, os.stat(name, dir_fd=folder, follow_symlinks=False))
             descriptor = os.open(name, os.O_RDONLY | _SAFE, dir_fd=folder)
         try:
@@ -57,11 +57,11 @@ def write_file(target: str, data: bytes, expect: FileStat | None) -> FileStat:
     _refuse_special(target)
     try:
         if expect is None:
-            _make_parents(target)
-        with _folder(target) as (folder, name):
+            make_parents(target)
+        with opened_folder(target) as (folder, name):
             before = _expected(folder, name, target, expect)
             if before is not None and before.st_nlink > 1:
-                _overwrite(folder, name, data)
+                overwrite(folder, name, data)
             else:
                 _replace(folder, name, target, data, expect, before)
             return _as_stat(target, os.stat(name, dir_fd=folder, follow_symlinks=False))
@@ -116,7 +116,7 @@ def _refuse_irregular(target: str, found: os.stat_result) -> None:
 
 
 @contextlib.contextmanager
-def _folder(target: str) -> Iterator[tuple[int, str]]:
+def opened_folder(target: str) -> Iterator[tuple[int, str]]:
     """A descriptor of the folder that a resolved path lies in, reached without following links; and the last name."""
     steps = parts(target)
     if not steps:
@@ -155,7 +155,8 @@ def _read(descriptor: int, target: str, size: int, offset: int, limit: int | Non
     return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 
-def _make_parents(target: str) -> None:
+def make_parents(target: str) -> None:
+    """Make the folders that are missing above a resolved path; none is reached through a link."""
     steps = parts(target)[:-1]
     folder = os.open("/", _THROUGH)
     try:
@@ -214,11 +215,11 @@ def _replace(
     except OSError as error:
         if error.errno != errno.EBUSY or before is None:
             raise
-        _overwrite(folder, name, data)
+        overwrite(folder, name, data)
     finally:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(temp, dir_fd=folder)
-    _sync_folder(folder)
+    sync_folder(folder)
 
 
 def _put_new(folder: int, temp: str, name: str, target: str) -> None:
@@ -234,7 +235,7 @@ def _put_new(folder: int, temp: str, name: str, target: str) -> None:
         os.rename(temp, name, src_dir_fd=folder, dst_dir_fd=folder)
 
 
-def _overwrite(folder: int, name: str, data: bytes) -> None:
+def overwrite(folder: int, name: str, data: bytes) -> None:
     """Write in place: the file has other names, or cannot be renamed over. Puts the old bytes back if that fails."""
     descriptor = os.open(name, os.O_RDWR | _SAFE, dir_fd=folder)
     try:
@@ -282,7 +283,7 @@ def _copy_xattrs(folder: int, name: str, descriptor: int) -> None:
         os.close(source)
 
 
-def _sync_folder(folder: int) -> None:
+def sync_folder(folder: int) -> None:
     """Make the new name durable. Some file systems cannot sync a folder; the file itself is safe."""
     with contextlib.suppress(OSError):
         readable = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=folder)

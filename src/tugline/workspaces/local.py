@@ -35,6 +35,14 @@ class LocalWorkspace:
         self._spill_dir = spill_dir
         self._environment = dict(child_environment(os.environ) if environment is None else environment)
 
+    def spill_to(self, folder: str) -> None:
+        """Keep the whole outputs of processes there from now on."""
+        self._spill_dir = folder
+
+    def add_environment(self, more: Mapping[str, str]) -> None:
+        """Let processes from now on have these variables too."""
+        self._environment |= more
+
     def resolve(self, path: str, cwd: str) -> tuple[str, str]:
         """The absolute path by name, and what it really points to."""
         return paths.resolve(path, cwd)

@@ -110,6 +110,13 @@ class Sandbox:
         """What the trial has shown; `None` before it."""
         return self._condition
 
+    def fit(self, roots: Sequence[str], shown: str | None) -> None:
+        """Let what starts from now on write in these folders and read that one. Only a person adds folders."""
+        grounds = self.grounds
+        more = grounds.shown if shown is None or shown in grounds.shown else (*grounds.shown, shown)
+        if tuple(roots) != grounds.roots or more != grounds.shown:
+            self.grounds = structs.replace(grounds, roots=tuple(roots), shown=more)
+
     async def probe(self) -> Condition:
         """Try it for real, once."""
         if self._condition is None:
@@ -494,6 +501,8 @@ class SandboxWorkspace(LocalWorkspace):
             async with super().process(argv, env=env, spill=spill, **how) as process:
                 yield process
             return
+        # a person may have added folders, and the outputs lie elsewhere in a copy of the session
+        self.sandbox.fit(self.roots, self._spill_dir)
         environment = {**self._environment, **(env or {})}
         how["spill_dir"] = self._spill_dir if spill else None
         async with self.sandbox.start(argv, confine=confine, env=environment, **how) as process:

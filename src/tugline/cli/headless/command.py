@@ -33,9 +33,13 @@ def run_headless(arguments: Arguments, closed: frozenset[int], log: DebugLog | N
         streams.complain("stdout is closed, so no answer can be shown. Add: > /dev/null")
         return 1
     try:
+        if arguments.resume is not None:
+            from tugline.cli.picker import settle_resume  # noqa: PLC0415  imported here: start-up cost
+
+            arguments = structs.replace(arguments, resume=settle_resume(arguments.resume))
         options = make_options(arguments)
     except UsageError as error:
-        streams.say(error_lines(str(error)))
+        streams.complain(clean(str(error)))
         return 2
     run = HeadlessRun(
         options,
@@ -75,8 +79,6 @@ def make_story(arguments: Arguments) -> Story | None:
 def make_options(arguments: Arguments) -> Options:
     """The session's options; reads the files that the flags name."""
     resumes = arguments.continue_session or arguments.resume is not None
-    if arguments.resume == "":
-        raise UsageError("--resume needs an id, or words of a title or a first prompt. See: tugline sessions list")
     _check_rules("--allowed-tools", arguments.allowed_tools, "allow")
     _check_rules("--disallowed-tools", arguments.disallowed_tools, "deny")
     return Options(
@@ -98,7 +100,7 @@ def make_options(arguments: Arguments) -> Options:
         settings=arguments.settings,
         setting_sources=arguments.setting_sources,
         instruction_files=() if arguments.bare else None,
-        trust=arguments.trust,
+        trust=arguments.trust or None,
         # known beforehand, so that the result line of a run that could not begin carries it too
         session_id=arguments.session_id or (None if resumes and not arguments.fork_session else new_uuid()),
         resume=arguments.resume,

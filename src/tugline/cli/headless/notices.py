@@ -4,10 +4,25 @@ from collections.abc import Sequence
 from typing import Any
 
 from tugline.cli.headless.ending import error_text, is_good
-from tugline.protocol.events import Crashed, Event, ModelChanged, Notice, TurnFinished
+from tugline.protocol.events import (
+    CompactionFinished,
+    Crashed,
+    Event,
+    ModelChanged,
+    Notice,
+    RequestStarted,
+    TurnFinished,
+)
 from tugline.rules.terminal import clean, clean_line
 
 WIDTH = 400
+LIST_LIMIT = 30
+_WAYS = {
+    "summary": "the conversation was compacted",
+    "snip": "the oldest part of the conversation was cut",
+    "trim": "old results gave way to a line each",
+    "fold": "finished work was folded to its outcome",
+}
 
 
 class Notices:
@@ -16,6 +31,7 @@ class Notices:
     def __init__(self, *, debug: bool = False) -> None:
         self._debug = debug
         self._said: set[str] = set()
+        self._folded: list[CompactionFinished] = []
 
     def take(self, event: Event) -> str:
         """What is to be said of this event."""
@@ -24,6 +40,10 @@ class Notices:
                 return self._once(text if level == "info" else f"{level}: {text}")
             case ModelChanged(before=before, after=after, reason=reason):
                 return self._once(f"{after} answers instead of {before}: {reason}")
+            case CompactionFinished():
+                return self._compacted(event)
+            case RequestStarted() if self._folded:
+                return self._tell_folded()
             case Crashed():
                 return self._crash(event)
             case TurnFinished():
@@ -36,6 +56,24 @@ class Notices:
             return ""
         self._said.add(text)
         return _line(text)
+
+    def _compacted(self, event: CompactionFinished) -> str:
+        if event.how == "fold":
+            self._folded.append(event)
+            return ""
+        said = self._tell_folded()
+        if event.trigger == "manual":
+            return said  # the command that asked for it says what came of it
+        sizes = f"{event.tokens_before:,} -> {event.tokens_after:,} tokens"
+        if event.failure:
+            return said + _line(f"warning: the conversation was not compacted: {event.failure}")
+        return said + _line(f"{_WAYS[event.how]} ({sizes})")
+
+    def _tell_folded(self) -> str:
+        folded, self._folded = self._folded, []
+        if not folded:
+            return ""
+        return _line(f"{_WAYS['fold']} ({folded[0].tokens_before:,} -> {folded[-1].tokens_after:,} tokens)")
 
     def _crash(self, event: Crashed) -> str:
         if self._debug:
@@ -58,9 +96,12 @@ def _line(text: str) -> str:
 
 
 def _error(text: str) -> str:
-    """An error keeps its line breaks: it has up to three lines that say what to do."""
-    lines = [clean_line(line, WIDTH) for line in text.strip().split("\n")]
-    return "tugline: " + "\n".join(lines[:4]) + "\n"
+    """An error keeps its line breaks: it has up to three lines that say what to do, and indented ones that list what
+    there is."""
+    lines = text.strip().split("\n")
+    shown = [line for at, line in enumerate(lines[:LIST_LIMIT]) if at < 4 or line.startswith("  ")]
+    cleaned = [("  " if line.startswith("  ") else "") + clean_line(line, WIDTH) for line in shown]
+    return "tugline: " + "\n".join(cleaned) + "\n"
 
 
 def error_lines(text: str) -> str:

@@ -4,7 +4,7 @@ from typing import Protocol
 
 from tugline.cli.headless.ending import Cards, Failed, result_of, result_of_failure
 from tugline.cli.headless.shapes import line
-from tugline.protocol.events import Event, SessionStarted, TurnFinished
+from tugline.protocol.events import Event, SessionBranched, SessionStarted, TurnFinished
 
 
 class Printer(Protocol):
@@ -47,7 +47,7 @@ class JsonResult:
 
     def take(self, event: Event, out: bytearray) -> None:
         """Only the end of the turn matters."""
-        if isinstance(event, SessionStarted):
+        if isinstance(event, SessionStarted | SessionBranched):
             self.session = event.origin.session
         if isinstance(event, TurnFinished) and not self._over:
             self._over = True

@@ -15,6 +15,8 @@ from tugline.protocol.codec import encode
 from tugline.protocol.events import (
     BlockBegan,
     BlockFinished,
+    CompactionFinished,
+    CompactionStarted,
     Event,
     InputDelta,
     ModeChanged,
@@ -64,10 +66,10 @@ class StreamJson:
             if self._partial:
                 self._delta(event, out)
             return
+        self.session = event.origin.session  # a branch has another one
         match event:
             case SessionStarted():
                 self._opening = event
-                self.session = event.origin.session
             case ModeChanged(mode=mode) if self._opening is not None:
                 self._opening = structs.replace(self._opening, mode=mode)
             case TurnStarted():
@@ -83,8 +85,8 @@ class StreamJson:
                     self._held.append(result)
                 else:
                     self._result(result, out)
-            case RetryWaiting():
-                self._retry(event, out)
+            case CompactionStarted() | CompactionFinished() | RetryWaiting():
+                self._aside(event, out)
             case TurnFinished():
                 self._finish(event, out)
             case _:
@@ -123,6 +125,23 @@ class StreamJson:
             "output_style": "default",
         }
         out += line(message)
+
+    def _aside(self, event: CompactionStarted | CompactionFinished | RetryWaiting, out: bytearray) -> None:
+        match event:
+            case CompactionStarted():
+                out += line(self._message("system", subtype="status", status="compacting"))
+            case CompactionFinished():
+                self._compacted(event, out)
+            case RetryWaiting():
+                self._retry(event, out)
+
+    def _compacted(self, event: CompactionFinished, out: bytearray) -> None:
+        if event.how == "summary":
+            out += line(self._message("system", subtype="status", status=None))
+        if event.boundary and not event.failure and event.how != "undo":
+            trigger = "manual" if event.trigger == "manual" else "auto"
+            data = {"trigger": trigger, "pre_tokens": event.tokens_before, "post_tokens": event.tokens_after}
+            out += line(self._message("system", subtype="compact_boundary", compact_metadata=data))
 
     def _reply(self, event: ReplyFinished, message: Assistant, out: bytearray) -> None:
         if self._partial:

@@ -1,0 +1,78 @@
+"""What is kept so that changes can be taken back: the store of contents, and the work trees that are looked at."""
+
+import os
+from collections.abc import Callable, Sequence
+
+from tugline.app.core import Core
+from tugline.config.folders import Folders, make_private
+from tugline.loop.transcript import Transcript
+from tugline.ports import Tool
+from tugline.protocol.records import FileState
+from tugline.rules.changes import CountLines, Lines
+from tugline.runtime.checkpointed import Checkpointed
+from tugline.runtime.checkpoints import Checkpoints
+from tugline.stores.contents import WORK, Contents, checkpoints_folder
+from tugline.tools.diff import counts, hunks
+from tugline.workspaces.git import person_excludes, work_tree_of
+from tugline.workspaces.snapshots import Limits, Shelf, WorkTree
+
+
+def make_checkpoints(core: Core, transcript: Transcript, roots: Sequence[str]) -> Checkpoints | None:
+    """`None` where they are switched off."""
+    config, given = core.config, core.config.settings.checkpoints
+    if not given.enabled:
+        return None
+    contents = Contents(checkpoints_folder(config.folders.checkpoints, core.opening.log.path), make_private)
+    limits = Limits(given.max_files, given.max_file_bytes, given.session_bytes, given.seconds)
+    trees: dict[str, WorkTree] = {}
+
+    def find() -> list[WorkTree]:
+        for number, place in enumerate(roots if given.commands else ()):
+            root = work_tree_of(place, config.home)
+            if root is not None and root not in trees:
+                folder = os.path.join(contents.folder, WORK, core.session, str(number))
+                trees[root] = WorkTree(root, folder, _shelf(core, contents), limits)
+        return list(trees.values())
+
+    made = Checkpoints(transcript, core.voice, contents, find, root=config.project_root, limit=given.max_file_bytes)
+    core.bus.attach(made.hear)
+    return made
+
+
+def _shelf(core: Core, contents: Contents) -> Shelf:
+    return Shelf(
+        data=core.config.folders.data,
+        excludes=person_excludes(core.environ, core.config.home),
+        search=core.environ.get("PATH", os.defpath),
+        objects=contents.objects,
+        put=contents.put,
+        has=contents.has,
+        own=contents.own,
+        make=make_private,
+    )
+
+
+def checkpointed(checkpoints: Checkpoints | None) -> Callable[[Tool], Tool]:
+    """What makes a tool's changes ones that can be taken back."""
+    if checkpoints is None:
+        return lambda tool: tool
+    return lambda tool: Checkpointed(tool, checkpoints)
+
+
+def session_contents(folders: Folders, transcript: str) -> Contents:
+    """The store that a session's records name contents of."""
+    return Contents(checkpoints_folder(folders.checkpoints, transcript))
+
+
+def line_counter(contents: Contents) -> CountLines:
+    """Counts lines added and removed, for `rules.changes`, where both contents are there and are text."""
+
+    def text(state: FileState | None) -> str | None:
+        data = b"" if state is None else contents.get(state.digest)
+        return None if data is None or b"\0" in data else data.decode(errors="replace")
+
+    def count(before: FileState | None, after: FileState | None) -> Lines | None:
+        old, new = text(before), text(after)
+        return None if old is None or new is None else counts(hunks(old, new, 0))
+
+    return count
