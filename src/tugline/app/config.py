@@ -14,12 +14,17 @@ def load_config(options: Options) -> Config:
     """The settings of a session with these options."""
     environ = os.environ if options.environ is None else options.environ
     settings = options.settings
+    if isinstance(settings, Mapping):
+        try:
+            settings = encode(dict(settings)).decode()
+        except (TypeError, ValueError, RecursionError) as error:
+            raise UsageError(f"settings must be what JSON can say: {error}.") from None
     return load(
         cwd=real_folder(options.cwd or os.getcwd()),
         environ=environ,
         trusted=options.trust or "project" in (options.setting_sources or ()),
         flags=_flags(options),
-        settings=encode(dict(settings)).decode() if isinstance(settings, Mapping) else settings,
+        settings=settings,
         sources=options.setting_sources,
     )
 

@@ -3,6 +3,8 @@
 import re
 from collections.abc import Sequence
 
+from tugline.protocol.codec import mend_surrogates
+
 _RESERVED = re.compile(
     r"<(?=[^\w<>]{0,8}(?:tool_use_error|system-reminder|teammate-message|instruction-file))", re.IGNORECASE
 )
@@ -14,7 +16,7 @@ def sound(text: str) -> str:
     try:
         text.encode()
     except UnicodeEncodeError:
-        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+        return mend_surrogates(text)
     return text
 
 
