@@ -25,6 +25,7 @@ _TEXTS = (
     "model", "fallback_model", "base_url", "api_key", "system_prompt", "append_system_prompt", "session_id", "resume",
     "title",
 )  # fmt: skip
+_NAMES = ("model", "fallback_model", "base_url")
 _SWITCHES = ("attended", "debug", "continue_session", "fork_session", "titles")
 _PATHS = ("cwd", "record")
 
@@ -123,6 +124,10 @@ def _checked(name: str, value: Any) -> Any:
         raise _wrong(name, "a callable", value)
     if name in _TEXTS and not isinstance(value, str):
         raise _wrong(name, "text", value)
+    if name in _NAMES and not value.isprintable():
+        raise _wrong(name, "printable text", value)
+    if name == "environ" and not isinstance(value, Mapping):
+        raise _wrong(name, "a mapping of names to values", value)
     if name == "permission_mode":
         value = "default" if value == "manual" else value
         return _one_of(name, value, get_args(Mode))
