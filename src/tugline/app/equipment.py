@@ -14,13 +14,17 @@ from tugline.rules.shell_footprint import is_read_only
 from tugline.runtime.errands import Errands
 from tugline.runtime.questions import Questions
 from tugline.runtime.standing import Standing
+from tugline.runtime.tasks import Tasks
 from tugline.tools.builtin.ask_user_question import AskUserQuestion
 from tugline.tools.builtin.bash import Bash
 from tugline.tools.builtin.edit import Edit
 from tugline.tools.builtin.glob import Glob
 from tugline.tools.builtin.grep import Grep
+from tugline.tools.builtin.monitor import Monitor
 from tugline.tools.builtin.notebook_edit import NotebookEdit
 from tugline.tools.builtin.read import Read
+from tugline.tools.builtin.task_output import TaskOutput
+from tugline.tools.builtin.task_stop import TaskStop
 from tugline.tools.builtin.todo_write import TodoWrite
 from tugline.tools.builtin.tool_search import ToolSearch
 from tugline.tools.builtin.web_fetch import WebFetch
@@ -81,6 +85,7 @@ def make_tools(
     errands: Errands,
     environ: Mapping[str, str],
     hides: Hides,
+    tasks: Tasks,
 ) -> Toolset:
     """The built-in tools that were chosen, and the caller's."""
     shell, fetch = config.settings.shell, config.settings.web_fetch
@@ -91,7 +96,14 @@ def make_tools(
         NotebookEdit(),
         Glob(hides),
         Grep(hides),
-        Bash(is_read_only, timeout=shell.timeout, max_timeout=shell.max_timeout),
+        Bash(
+            is_read_only,
+            timeout=shell.timeout,
+            max_timeout=shell.max_timeout,
+            tasks=tasks,
+            background=tasks.enabled,
+            release_late=shell.background_on_timeout and options.attended,
+        ),
         TodoWrite(),
         AskUserQuestion(questions),
         WebFetch(
@@ -100,6 +112,8 @@ def make_tools(
             private=("*",) if fetch.allow_private else (),
         ),
     )
+    if tasks.enabled:
+        builtin = (*builtin, TaskOutput(tasks), TaskStop(tasks), Monitor(tasks, tasks.tell_lines))
     tools = Toolset(builtin)
     if options.builtin_tools is not None:
         tools = chosen(tools, options.builtin_tools)

@@ -32,6 +32,7 @@ from tugline.runtime.questions import Questions
 from tugline.runtime.resuming import plain_content, resumed_state
 from tugline.runtime.session import Session
 from tugline.runtime.standing import Standing
+from tugline.runtime.tasks import Tasks, TaskTable
 from tugline.stores.spill import FileSpill
 from tugline.tools.builtin.read import Read
 from tugline.tools.define import RESULT_LIMIT
@@ -64,7 +65,8 @@ async def _compose(options: Options, stack: AsyncExitStack) -> Session:
         core.ledger,
         core.session,
     )
-    tools = make_tools(options, core.config, questions, errands, core.environ, standing.hides)
+    tasks = Tasks(TaskTable(), core.ids, enabled=core.config.settings.background.enabled)
+    tools = make_tools(options, core.config, questions, errands, core.environ, standing.hides, tasks)
     tools = without(tools, denied_tools(standing.policy, tools.names))
     instructions = make_instructions(core, options, standing, provider.card(core.catalog.resolve(core.model)))
     touched = touching(instructions)
@@ -86,6 +88,7 @@ async def _compose(options: Options, stack: AsyncExitStack) -> Session:
     if core.history is not None:
         core.ledger.restore(core.history.standing.models)
         gear.transcript.restore(core.history)
+    tasks.serve(gear)
     return Session(
         agent,
         core.bus,
@@ -95,6 +98,7 @@ async def _compose(options: Options, stack: AsyncExitStack) -> Session:
         notices=(*core.opening.notices, *_notices(core.config, standing)),
         mentions=Mentions(gear, touched(Read()), standing),
         past=Past(gear, core.opening.log, core.config.cwd),
+        tasks=tasks,
         title=options.title or "",
         resources=stack.pop_all(),
     )

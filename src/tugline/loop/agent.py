@@ -79,6 +79,7 @@ class Agent:
             models=dict(self.ledger.models),
             compactions=transcript.compactions,
             queued=tuple(transcript.queued.values()),
+            tasks=tuple(transcript.tasks.values()),
         )
 
     def filling(self) -> Filling:

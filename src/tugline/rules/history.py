@@ -39,6 +39,7 @@ from tugline.protocol.usage import Spend
 from tugline.rules import wording
 from tugline.rules.price import add_spend
 from tugline.rules.state import apply
+from tugline.rules.tasks import untold
 
 
 class History(Struct, frozen=True, kw_only=True):
@@ -216,7 +217,12 @@ def _standing(records: Sequence[AnyRecord], chain: _Chain, opened: Opened | None
             case _:
                 pass
     return structs.replace(
-        from_state(state), title=title, models=models, compactions=compactions, queued=tuple(queued.values())
+        from_state(state),
+        title=title,
+        models=models,
+        compactions=compactions,
+        queued=tuple(queued.values()),
+        tasks=untold(standing.tasks, records),
     )
 
 

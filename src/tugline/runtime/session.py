@@ -16,6 +16,7 @@ from tugline.loop.inbox import Letter
 from tugline.loop.turn import SAVE_LIMIT, Turn
 from tugline.protocol.blocks import Document, Image, Text
 from tugline.protocol.commands import (
+    Background,
     Clear,
     Command,
     Interrupt,
@@ -27,6 +28,7 @@ from tugline.protocol.commands import (
     SetMode,
     SetModel,
     Steer,
+    StopTask,
 )
 from tugline.protocol.errors import SessionError, TuglineError, UsageError
 from tugline.protocol.events import (
@@ -40,10 +42,11 @@ from tugline.protocol.events import (
     SessionStarted,
     TurnFinished,
 )
-from tugline.protocol.ids import MessageId
+from tugline.protocol.ids import MessageId, TaskId
 from tugline.protocol.messages import User
 from tugline.protocol.records import Titled
 from tugline.protocol.specs import Mode
+from tugline.protocol.tasks import Task
 from tugline.protocol.usage import Spend
 from tugline.rules import wording
 from tugline.rules.costs import Costs
@@ -57,6 +60,7 @@ from tugline.runtime.past import Past
 from tugline.runtime.questions import Questions
 from tugline.runtime.session_commands import session_commands
 from tugline.runtime.slash import SlashCommand, SlashCommands
+from tugline.runtime.tasks import Tasks
 
 
 class Session:
@@ -73,6 +77,7 @@ class Session:
         notices: Sequence[str] = (),
         mentions: Mentions | None = None,
         past: Past,
+        tasks: Tasks,
         title: str = "",
         resources: AsyncExitStack,
     ) -> None:
@@ -85,6 +90,7 @@ class Session:
         self.notices = tuple(notices)
         """What the person should know at the start."""
         self.past = past
+        self.tasks = tasks
         self._title = title
         self.commands = SlashCommands(session_commands(self))
         """What prompts that begin with `/` call."""
@@ -95,32 +101,37 @@ class Session:
         self._wake = anyio.Event()
         self._turn: Turn | Interlude[Any] | None = None
         self._current: MessageId | None = None
-        self._tasks: TaskGroup | None = None
+        self._group: TaskGroup | None = None
         self._letters_start = not agent.gear.inbox  # what an earlier process left waits for a prompt
+        agent.gear.inbox.bell = self._ring
         self._closed = False
         self.opening: SessionStarted | None = None
         """What the session began with; subscribers of later hours find it here."""
 
     async def __aenter__(self) -> Self:
-        self._tasks = anyio.create_task_group()
-        await self._tasks.__aenter__()
+        await self.tasks.__aenter__()
+        self._group = anyio.create_task_group()
+        await self._group.__aenter__()
         self.opening = self._started()
         self.bus.publish(self.opening)
         for text in self.notices:
             self.agent.gear.voice.say(Notice, level="warning", text=text)
         if self._title:
             self.rename(self._title)
-        self._tasks.start_soon(self._serve)
+        self._group.start_soon(self._serve)
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._closed = True
-        assert self._tasks is not None
-        self._tasks.cancel_scope.cancel()
+        assert self._group is not None
+        self._group.cancel_scope.cancel()
         try:
-            await self._tasks.__aexit__(None, None, None)
+            try:
+                await self._group.__aexit__(None, None, None)
+            finally:
+                await self.tasks.__aexit__(None, None, None)
         finally:
             self.bus.close()
             for waiting in self._waiting:
@@ -143,9 +154,9 @@ class Session:
 
     def attend(self, *, permission: PermissionCallback | None, inquiry: InquiryCallback | None) -> None:
         """Let these callbacks answer what is asked."""
-        assert self._tasks is not None, "attend() comes after entering the session"
+        assert self._group is not None, "attend() comes after entering the session"
         attendant = Attendant(
-            self.questions, self.agent.gear.voice, self._tasks, permission=permission, inquiry=inquiry
+            self.questions, self.agent.gear.voice, self._group, permission=permission, inquiry=inquiry
         )
         self.bus.attach(attendant.hear)
         self.questions.attended = True
@@ -181,6 +192,25 @@ class Session:
         self.agent.gear.voice.say(SessionRenamed, title=name)
         return name
 
+    # -- work beside the conversation
+
+    def background(self, task: TaskId | None = None) -> tuple[Task, ...]:
+        """Stop waiting for what runs in the foreground, or for that task; which those were. The work goes on."""
+        return self.tasks.table.release(task)
+
+    async def stop_task(self, task: TaskId) -> Task:
+        """End a task; the model is told."""
+        self._require_task(task)
+        return await self.tasks.end(task)
+
+    def _require_task(self, task: TaskId) -> None:
+        if self.tasks.find(task) is None:
+            raise UsageError(f"There is no task {task}.")
+
+    def _ring(self) -> None:
+        self._letters_start = True
+        self._wake.set()
+
     # -- commands
 
     def send(self, command: Command) -> None:
@@ -197,13 +227,23 @@ class Session:
                 words = User(self.agent.ids.message(), as_content(content), "letter")
                 if self.busy:
                     self.agent.gear.transcript.queue(words)
-                self.agent.gear.inbox.put(Letter(as_content(content), id=words.id))
-                self._letters_start = True
-                self._wake.set()
+                self.agent.gear.inbox.put(Letter(as_content(content), id=words.id), ring=True)
             case Interrupt():
                 self.interrupt()
             case Reply(question, answer):
                 self.questions.answer(question, answer)
+            case _:
+                self._obey(command)
+
+    def _obey(self, command: Command) -> None:
+        """What is asked of the session beside what is said to the agent."""
+        match command:
+            case Background(task):
+                self.background(task)
+            case StopTask(task):
+                self._require_task(task)
+                assert self._group is not None
+                self._group.start_soon(self.stop_task, task)
             case SetMode(mode):
                 if mode not in get_args(Mode):
                     raise UsageError(f"The mode must be one of {', '.join(get_args(Mode))}, not {mode!r}.")
