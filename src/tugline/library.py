@@ -13,8 +13,9 @@ from tugline.options import make_options
 from tugline.protocol.commands import Command, Interrupt, PromptContent, SetMode, SetModel, Steer
 from tugline.protocol.errors import SessionError
 from tugline.protocol.events import Event, SessionStarted, TurnFinished
-from tugline.protocol.ids import MessageId
+from tugline.protocol.ids import MessageId, TaskId
 from tugline.protocol.specs import Mode
+from tugline.protocol.tasks import Task
 from tugline.rules.costs import Costs
 from tugline.rules.filling import Filling
 from tugline.rules.history import Spoken
@@ -130,6 +131,18 @@ class Session:
     async def clear(self) -> None:
         """Begin the conversation anew; the file keeps what was."""
         await self.inside.clear()
+
+    def tasks(self) -> tuple[Task, ...]:
+        """The work that goes on or went on beside the conversation, oldest first."""
+        return self.inside.tasks.all()
+
+    def background(self, task: TaskId | None = None) -> tuple[Task, ...]:
+        """Stop waiting for what runs in the foreground, or for that task; which those were. The work goes on."""
+        return self.inside.background(task)
+
+    async def stop_task(self, task: TaskId) -> Task:
+        """End a task; the model is told."""
+        return await self.inside.stop_task(task)
 
     def context(self) -> Filling:
         """What fills the context now."""

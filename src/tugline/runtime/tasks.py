@@ -62,6 +62,7 @@ class LiveTask:
         self.left_out = 0
         self._context = context
         self._on_release: Callable[[], str] = lambda: ""
+        self._wish: Released = ""
 
     # -- what the work sees
 
@@ -79,6 +80,8 @@ class LiveTask:
         """It is under way."""
         self._on_release = on_release
         self.underway.set()
+        if self._wish:
+            self.release(self._wish)
 
     def report(self, progress: Progress) -> None:
         """To the call while somebody waits for it, else as the task's own."""
@@ -90,8 +93,11 @@ class LiveTask:
 
     def release(self, why: Released) -> bool:
         """Let whoever waits go."""
-        if not self.tasks.enabled or self.released or self.over.is_set() or not self.underway.is_set():
+        if not self.tasks.enabled or self.released or self.over.is_set():
             return False
+        if not self.underway.is_set():
+            self._wish = why  # as soon as there is something to let go of
+            return True
         self.now = structs.replace(self.now, released=why, output=self._on_release())
         self.tasks.note_release(self)
         self.settled.set()
