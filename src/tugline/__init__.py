@@ -28,12 +28,16 @@ _HOMES = {
         "BlockBegan", "BlockFinished", "CallFinished", "CallProgress", "CallStarted", "Crashed", "Event",
         "InputDelta", "InquiryAsked", "InstructionsLoaded", "LimitReached", "ModeChanged", "ModelChanged", "Notice",
         "Origin", "PermissionAsked", "PermissionDecided", "QuestionClosed", "ReplyBegan", "ReplyFinished",
-        "RequestStarted", "ResultAdded", "RetryWaiting", "SessionStarted", "TextDelta", "ThinkingDelta", "Tombstone",
-        "TurnFinished", "TurnStarted", "UsageReported", "UserAdded",
+        "RequestStarted", "ResultAdded", "RetryWaiting", "SessionStarted", "TaskFinished", "TaskProgress",
+        "TaskStarted", "TextDelta", "ThinkingDelta", "Tombstone", "TurnFinished", "TurnStarted",
+        "UsageReported", "UserAdded",
     ),
     "tugline.protocol.instructions": ("LoadedFile",),
-    "tugline.protocol.ids": ("CallId", "MessageId", "ReplyId"),
-    "tugline.protocol.commands": ("Interrupt", "Prompt", "Reply", "SetMode", "SetModel", "Steer"),
+    "tugline.protocol.ids": ("CallId", "MessageId", "ReplyId", "TaskId"),
+    "tugline.protocol.tasks": ("Task",),
+    "tugline.protocol.commands": (
+        "Background", "Interrupt", "Prompt", "Reply", "SetMode", "SetModel", "Steer", "StopTask",
+    ),
 }  # fmt: skip
 _MODULES = {"chunks": "tugline.protocol.chunks"}
 """`tugline.chunks`: what a provider of one's own says."""
@@ -71,12 +75,14 @@ if TYPE_CHECKING:
     from tugline.protocol.blocks import Thinking as Thinking
     from tugline.protocol.blocks import ToolResult as ToolResult
     from tugline.protocol.blocks import ToolUse as ToolUse
+    from tugline.protocol.commands import Background as Background
     from tugline.protocol.commands import Interrupt as Interrupt
     from tugline.protocol.commands import Prompt as Prompt
     from tugline.protocol.commands import Reply as Reply
     from tugline.protocol.commands import SetMode as SetMode
     from tugline.protocol.commands import SetModel as SetModel
     from tugline.protocol.commands import Steer as Steer
+    from tugline.protocol.commands import StopTask as StopTask
     from tugline.protocol.errors import ConfigError as ConfigError
     from tugline.protocol.errors import Failure as Failure
     from tugline.protocol.errors import ProviderError as ProviderError
@@ -88,6 +94,7 @@ if TYPE_CHECKING:
     from tugline.protocol.ids import CallId as CallId
     from tugline.protocol.ids import MessageId as MessageId
     from tugline.protocol.ids import ReplyId as ReplyId
+    from tugline.protocol.ids import TaskId as TaskId
     from tugline.protocol.instructions import LoadedFile as LoadedFile
     from tugline.protocol.messages import Assistant as Assistant
     from tugline.protocol.messages import Message as Message
@@ -111,6 +118,7 @@ if TYPE_CHECKING:
     from tugline.protocol.specs import Progress as Progress
     from tugline.protocol.specs import Result as Result
     from tugline.protocol.specs import ToolSpec as ToolSpec
+    from tugline.protocol.tasks import Task as Task
     from tugline.protocol.usage import Spend as Spend
     from tugline.protocol.usage import Usage as Usage
     from tugline.tools.define import tool as tool

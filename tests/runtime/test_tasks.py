@@ -1,19 +1,18 @@
 """Work that nobody waits for, in whole sessions with real commands and the scripted model."""
 
+import asyncio
 import json
 import os
 from pathlib import Path
 from typing import Any
 
 import pytest
+from living import alive
 
 import tugline
 from tugline.protocol.commands import Background, StopTask
-from tugline.protocol.events import CallStarted, Event, TaskFinished, TaskStarted, TurnFinished, TurnStarted
-from tugline.protocol.ids import TaskId
-from tugline.protocol.tasks import Task
+from tugline.protocol.events import CallStarted, Event, TaskFinished, TaskStarted, TurnFinished
 from tugline.testing import ModelServer, call, reply
-from tugline.testing.gates import Gates
 
 
 def bash(command: str, **more: Any) -> Any:
@@ -48,7 +47,7 @@ class Watch:
 
 def told(body: dict[str, Any]) -> list[str]:
     """Everything of a request that tells of a task's end."""
-    return [part for part in json.dumps(body["messages"]).split("<task-notification>")[1:]]
+    return json.dumps(body["messages"]).split("<task-notification>")[1:]
 
 
 async def test_a_command_in_the_background_gives_its_id_at_once_and_wakes_the_session_when_it_ends(
@@ -129,11 +128,11 @@ async def test_an_interrupt_ends_what_is_waited_for_and_leaves_what_is_not(
                     if isinstance(event, TurnFinished):
                         assert event.reason == "interrupted"
             background, *foreground = (int(line) for line in pids.read_text().split())
-            assert Path(f"/proc/{background}").exists()
-            assert not any(Path(f"/proc/{pid}").exists() for pid in foreground)
+            assert alive(background)
+            assert not any(map(alive, foreground))
             (running,) = session.tasks()
             assert running.state == "running"
-        assert not Path(f"/proc/{background}").exists()
+        assert not alive(background)
 
 
 async def test_a_look_that_sees_the_end_is_the_only_word_of_it(options: dict[str, Any], tmp_path: Path) -> None:
@@ -162,9 +161,10 @@ async def test_a_look_that_sees_the_end_is_the_only_word_of_it(options: dict[str
 
 
 async def test_a_stopped_task_is_killed_with_all_that_it_started(options: dict[str, Any], tmp_path: Path) -> None:
-    pids = tmp_path / "pids"
+    fifo = tmp_path / "pids"
+    os.mkfifo(fifo)
     script = [
-        reply(bash(f"sleep 1000 & echo $! >> {pids}; echo $$ >> {pids}; wait", run_in_background=True)),
+        reply(bash(f"sleep 1000 & echo $! $$ > {fifo}; wait", run_in_background=True)),
         reply("Runs."),
         reply("Stopped, I see."),
     ]
@@ -173,20 +173,13 @@ async def test_a_stopped_task_is_killed_with_all_that_it_started(options: dict[s
             watch = Watch(session)
             await session.run("Go")
             (task,) = session.tasks()
-            while pids.stat().st_size == 0 if pids.exists() else True:
-                await session_breath()
+            pids = (await asyncio.to_thread(fifo.read_text)).split()
             session.send(StopTask(task.id))
             ended = (await watch.until(TaskFinished)).task
             await watch.until(TurnFinished, 2)
         assert ended.state == "killed"
-        assert not any(Path(f"/proc/{pid}").exists() for pid in pids.read_text().split())
+        assert not any(alive(int(pid)) for pid in pids)
         assert "killed" in told(server.requests[2].body)[0]
-
-
-async def session_breath() -> None:
-    import asyncio
-
-    await asyncio.sleep(0.005)
 
 
 async def test_each_line_of_a_monitor_arrives_and_wakes_the_session(options: dict[str, Any], tmp_path: Path) -> None:

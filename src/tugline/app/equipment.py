@@ -34,9 +34,12 @@ from tugline.tools.toolset import Toolset, chosen, joined
 from tugline.workspaces.environment import child_environment
 from tugline.workspaces.expansion import expand
 from tugline.workspaces.local import LocalWorkspace
+from tugline.workspaces.roster import Roster
 
 
-def make_workspace(config: Config, environ: Mapping[str, str], kept: str) -> LocalWorkspace:
+def make_workspace(
+    config: Config, environ: Mapping[str, str], kept: str, roster: Roster | None = None
+) -> LocalWorkspace:
     """The folders and the environment that commands get."""
     settings = config.settings
     shell = settings.shell
@@ -46,7 +49,7 @@ def make_workspace(config: Config, environ: Mapping[str, str], kept: str) -> Loc
         keep=shell.keep_environment,
     )
     roots = (config.cwd, *(real_folder(path) for path in settings.permissions.additional_directories))
-    return LocalWorkspace(roots, spill_dir=kept, environment={**child, **settings.env})
+    return LocalWorkspace(roots, spill_dir=kept, environment={**child, **settings.env}, roster=roster)
 
 
 def make_standing(config: Config, workspace: LocalWorkspace, kept: str) -> Standing:

@@ -39,6 +39,7 @@ from tugline.tools.define import RESULT_LIMIT
 from tugline.tools.toolset import Toolset, without
 from tugline.version import __version__
 from tugline.workspaces.local import LocalWorkspace
+from tugline.workspaces.roster import Roster, reap
 
 
 @asynccontextmanager
@@ -55,7 +56,10 @@ async def _compose(options: Options, stack: AsyncExitStack) -> Session:
     core = make_core(options, stack)
     provider = open_provider(core, options)
     stack.push_async_callback(provider.aclose)
-    workspace = make_workspace(core.config, core.environ, core.kept)
+    roster = Roster(core.config.folders.processes)
+    stack.callback(roster.close)
+    left = reap(core.config.folders.processes)
+    workspace = make_workspace(core.config, core.environ, core.kept, roster)
     standing = make_standing(core.config, workspace, core.kept)
     questions = Questions(core.voice, core.ids, attended=options.attended)
     errands = Errands(
@@ -65,7 +69,8 @@ async def _compose(options: Options, stack: AsyncExitStack) -> Session:
         core.ledger,
         core.session,
     )
-    tasks = Tasks(TaskTable(), core.ids, enabled=core.config.settings.background.enabled)
+    beside = core.config.settings.background
+    tasks = Tasks(TaskTable(), core.ids, enabled=beside.enabled, grace=beside.shell_grace)
     tools = make_tools(options, core.config, questions, errands, core.environ, standing.hides, tasks)
     tools = without(tools, denied_tools(standing.policy, tools.names))
     instructions = make_instructions(core, options, standing, provider.card(core.catalog.resolve(core.model)))
@@ -95,7 +100,7 @@ async def _compose(options: Options, stack: AsyncExitStack) -> Session:
         questions,
         started=lambda: _started(core, tools, standing.mode),
         set_mode=standing.set_mode,
-        notices=(*core.opening.notices, *_notices(core.config, standing)),
+        notices=(*core.opening.notices, *_notices(core.config, standing, left)),
         mentions=Mentions(gear, touched(Read()), standing),
         past=Past(gear, core.opening.log, core.config.cwd),
         tasks=tasks,
@@ -181,9 +186,12 @@ def _started(core: Core, tools: Toolset, mode: Mode) -> SessionStarted:
     )
 
 
-def _notices(config: Config, standing: Standing) -> tuple[str, ...]:
-    """What the person should know at the start."""
+def _notices(config: Config, standing: Standing, left: int) -> tuple[str, ...]:
+    """What the person should know at the start. `left`: commands that an earlier process had left running."""
     lines = [problem.text for problem in config.problems]
+    if left:
+        what = "1 command was" if left == 1 else f"{left} commands were"
+        lines.append(f"{what} still running from a session that had been killed, and ended now.")
     if config.withheld:
         names = ", ".join(sorted({name for name, _ in config.withheld}))
         lines.append(f"This folder is not trusted: its settings {names} do not count. With --trust they do.")

@@ -25,6 +25,11 @@ class Folders(Struct, frozen=True):
         """Where transcripts are kept."""
         return os.path.join(self.data, "sessions")
 
+    @property
+    def processes(self) -> str:
+        """Where it is noted which commands run."""
+        return os.path.join(self.data, "processes")
+
 
 def find_folders(environ: Mapping[str, str], home: str) -> Folders:
     """Our folders, as the environment says. Relative XDG values do not count, as their standard demands."""

@@ -1,12 +1,13 @@
 """What is said of tasks: to the model that lets go of one, looks at one, or hears of its end."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import structs
 
 from tugline.protocol.ids import MessageId, TaskId
 from tugline.protocol.records import AnyRecord, Forked, Said, TaskEnded, TaskReleased, TaskTold
 from tugline.protocol.tasks import Task, TaskKind
+from tugline.rules.terminal import clean_line
 from tugline.rules.wording import escape
 
 _NOUNS: Mapping[TaskKind, str] = {
@@ -77,6 +78,15 @@ def heard(task: Task, lines: list[str], left_out: int) -> str:
     return (
         f"<task-notification>\n<task-id>{task.id}</task-id>\n<summary>Monitor {escape(repr(task.description))}: new "
         f"output</summary>{more}\n<output>\n{escape(body)}\n</output>\n</task-notification>"
+    )
+
+
+def listed(tasks: Sequence[Task]) -> str:
+    """Tasks for a person, one line each."""
+    return "\n".join(
+        f"{task.id}  {task.state:<9}  {noun(task.kind)}: {clean_line(task.description, 100)}"
+        + (f"  ({task.output})" if task.output else "")
+        for task in tasks
     )
 
 

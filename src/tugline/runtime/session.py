@@ -105,6 +105,8 @@ class Session:
         self._letters_start = not agent.gear.inbox  # what an earlier process left waits for a prompt
         agent.gear.inbox.bell = self._ring
         self._closed = False
+        self.wakes = True
+        """Whether what happens beside the conversation begins a turn when none runs."""
         self.opening: SessionStarted | None = None
         """What the session began with; subscribers of later hours find it here."""
 
@@ -208,8 +210,9 @@ class Session:
             raise UsageError(f"There is no task {task}.")
 
     def _ring(self) -> None:
-        self._letters_start = True
-        self._wake.set()
+        if self.wakes:
+            self._letters_start = True
+            self._wake.set()
 
     # -- commands
 
@@ -364,7 +367,7 @@ class Session:
         finally:
             self._turn = self._current = None
         # letters left behind by an interrupt or a limit wait for the next prompt
-        self._letters_start = finished.reason == "completed"
+        self._letters_start = finished.reason == "completed" and self.wakes
         self._settle(prompt, finished)
 
     def _settle(self, prompt: User, finished: TurnFinished) -> None:

@@ -6,8 +6,10 @@ from tugline.protocol.errors import UsageError
 from tugline.rules import costs, filling
 from tugline.rules.filling import Filling
 from tugline.rules.history import Spoken
+from tugline.rules.tasks import listed
 from tugline.runtime.past import Past
 from tugline.runtime.slash import SlashCommand, SlashCommands
+from tugline.runtime.tasks import Tasks
 
 LISTED = 20
 """How many of the last prompts `/rewind` shows."""
@@ -18,6 +20,7 @@ class Host(Protocol):
 
     commands: SlashCommands
     past: Past
+    tasks: Tasks
 
     def context(self) -> Filling:
         """What fills its context."""
@@ -36,6 +39,7 @@ def session_commands(session: Host) -> list[SlashCommand]:
         SlashCommand("rename", "give the session a name", lambda words: _rename(session, words), "NAME"),
         SlashCommand("context", "what fills the context", lambda words: _context(session)),
         SlashCommand("cost", "what the session has cost, and its prompt cache", lambda words: _cost(session)),
+        SlashCommand("tasks", "what runs, or ran, in the background", lambda words: _tasks(session)),
         SlashCommand("rewind", "go back to before one of your prompts", lambda words: _rewind(session, words), "[N]"),
     ]
 
@@ -61,6 +65,10 @@ async def _context(session: Host) -> str:
 
 async def _cost(session: Host) -> str:
     return costs.rendered(await session.past.costs())
+
+
+async def _tasks(session: Host) -> str:
+    return listed(session.tasks.all()) or "Nothing runs in the background."
 
 
 async def _rewind(session: Host, words: str) -> str:

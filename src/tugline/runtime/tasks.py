@@ -164,10 +164,18 @@ class Tasks:
     """
 
     def __init__(
-        self, table: TaskTable, ids: Ids, *, enabled: bool = True, waited_for: Callable[[], bool] = lambda: True
+        self,
+        table: TaskTable,
+        ids: Ids,
+        *,
+        enabled: bool = True,
+        grace: float = 0.0,
+        waited_for: Callable[[], bool] = lambda: True,
     ) -> None:
         self.table = table
         self.enabled = enabled
+        self.grace = grace
+        """Seconds that commands in the background get to end once a headless run has its answer."""
         self._ids = ids
         self._waited_for = waited_for
         self._gear: Gear | None = None

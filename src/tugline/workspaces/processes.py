@@ -16,6 +16,7 @@ import anyio
 from tugline.ports import Output, Process, ProcessEnd, WorkspaceError
 from tugline.workspaces.capture import Capture
 from tugline.workspaces.descendants import MARK, Descendants
+from tugline.workspaces.roster import Roster
 
 REPORT = "TUGLINE_REPORT"
 """Where a process finds the number of the descriptor for its report."""
@@ -46,8 +47,10 @@ async def run_process(
     report: bool = False,
     keep: int = 15_000,
     on_output: Callable[[Output], None] | None = None,
+    roster: Roster | None = None,
 ) -> AsyncIterator[Process]:
     """Start a process in a session of its own; leaving the context ends all of it. `env` is its whole environment.
+    The `roster` is told of both.
 
     `spill_dir`: where the whole output goes once it is more than what `keep` characters at each end hold (`None`:
     nowhere). Raises `WorkspaceError` if it cannot be started.
@@ -56,11 +59,17 @@ async def run_process(
     spill = None if spill_dir is None else os.path.join(spill_dir, f"output-{mark}.txt")
     running = _Running(Capture(keep, spill), mark, on_output)
     try:
+        if roster is not None:
+            roster.enter(mark)
         running.start(argv, cwd, env, stdin, report)
+        if roster is not None:
+            roster.identify(mark, running.pid)
         running.limit(timeout)
         yield running
     finally:
         await running.close()
+        if roster is not None:
+            roster.leave(mark)
 
 
 class _Running:
