@@ -90,6 +90,6 @@ def test_what_yaml_wrote_is_read_back(values: dict[str, Any]) -> None:
 
 def test_a_head_whose_aliases_would_grow_without_end_is_plain_text() -> None:
     bomb = "a: &a [x, x]\n" + "".join(
-        f"{name}: &{name} [*{old}, *{old}]\n" for old, name in zip("abcdefgh", "bcdefghi")
+        f"{name}: &{name} [*{old}, *{old}]\n" for old, name in zip("abcdefgh", "bcdefghi", strict=True)
     )
     assert read_front_matter(f"---\n{bomb}---\n").values["i"] == "&i [*h, *h]"
