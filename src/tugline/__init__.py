@@ -32,14 +32,18 @@ _HOMES = {
         "CompactionStarted", "Crashed", "DirectoryAdded", "Event", "FilesRewound", "InputDelta", "InquiryAsked",
         "InstructionsLoaded", "LimitReached", "ModeChanged", "ModelChanged", "Notice", "Origin", "PermissionAsked",
         "PermissionDecided", "PlanAsked", "QuestionClosed", "ReplyBegan", "ReplyFinished", "RequestStarted",
-        "ResultAdded", "RetryWaiting", "SessionBranched", "SessionStarted", "TextDelta", "ThinkingDelta", "Tombstone",
-        "TrustAsked", "TurnFinished", "TurnStarted", "UsageReported", "UserAdded",
+        "ResultAdded", "RetryWaiting", "SessionBranched", "SessionStarted", "TaskFinished", "TaskProgress",
+        "TaskStarted", "TextDelta", "ThinkingDelta", "Tombstone", "TrustAsked", "TurnFinished", "TurnStarted",
+        "UsageReported", "UserAdded",
     ),
     "tugline.protocol.instructions": ("LoadedFile",),
     "tugline.protocol.sessions": ("Hit", "Passage", "SessionSummary"),
     "tugline.protocol.records": ("Compacted",),
-    "tugline.protocol.ids": ("CallId", "MessageId", "ReplyId"),
-    "tugline.protocol.commands": ("AddDirectory", "Interrupt", "Prompt", "Reply", "SetMode", "SetModel", "Steer"),
+    "tugline.protocol.ids": ("CallId", "MessageId", "ReplyId", "TaskId"),
+    "tugline.protocol.tasks": ("Task",),
+    "tugline.protocol.commands": (
+        "AddDirectory", "Background", "Interrupt", "Prompt", "Reply", "SetMode", "SetModel", "Steer", "StopTask",
+    ),
 }  # fmt: skip
 _MODULES = {"chunks": "tugline.protocol.chunks"}
 """`tugline.chunks`: what a provider of one's own says."""
@@ -78,12 +82,14 @@ if TYPE_CHECKING:
     from tugline.protocol.blocks import ToolResult as ToolResult
     from tugline.protocol.blocks import ToolUse as ToolUse
     from tugline.protocol.commands import AddDirectory as AddDirectory
+    from tugline.protocol.commands import Background as Background
     from tugline.protocol.commands import Interrupt as Interrupt
     from tugline.protocol.commands import Prompt as Prompt
     from tugline.protocol.commands import Reply as Reply
     from tugline.protocol.commands import SetMode as SetMode
     from tugline.protocol.commands import SetModel as SetModel
     from tugline.protocol.commands import Steer as Steer
+    from tugline.protocol.commands import StopTask as StopTask
     from tugline.protocol.errors import ConfigError as ConfigError
     from tugline.protocol.errors import Failure as Failure
     from tugline.protocol.errors import ProviderError as ProviderError
@@ -95,6 +101,7 @@ if TYPE_CHECKING:
     from tugline.protocol.ids import CallId as CallId
     from tugline.protocol.ids import MessageId as MessageId
     from tugline.protocol.ids import ReplyId as ReplyId
+    from tugline.protocol.ids import TaskId as TaskId
     from tugline.protocol.instructions import LoadedFile as LoadedFile
     from tugline.protocol.messages import Assistant as Assistant
     from tugline.protocol.messages import Message as Message
@@ -126,6 +133,7 @@ if TYPE_CHECKING:
     from tugline.protocol.specs import Progress as Progress
     from tugline.protocol.specs import Result as Result
     from tugline.protocol.specs import ToolSpec as ToolSpec
+    from tugline.protocol.tasks import Task as Task
     from tugline.protocol.trust import TrustAnswer as TrustAnswer
     from tugline.protocol.trust import TrustItem as TrustItem
     from tugline.protocol.trust import TrustQuestion as TrustQuestion

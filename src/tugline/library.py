@@ -23,9 +23,10 @@ from tugline.protocol.commands import (
 )
 from tugline.protocol.errors import SessionError, UsageError
 from tugline.protocol.events import Event, SessionStarted, TurnFinished
-from tugline.protocol.ids import MessageId, SessionId
+from tugline.protocol.ids import MessageId, SessionId, TaskId
 from tugline.protocol.records import Compacted
 from tugline.protocol.specs import FileStep, Mode
+from tugline.protocol.tasks import Task
 from tugline.rules.costs import Costs
 from tugline.rules.exports import ExportFormat
 from tugline.rules.filling import Filling
@@ -184,6 +185,18 @@ class Session:
     async def uncompact(self) -> str:
         """Bring back the history before the last summary or cut; returns what was done, in a line."""
         return await self.inside.uncompact()
+
+    def tasks(self) -> tuple[Task, ...]:
+        """The work that goes on or went on beside the conversation, oldest first."""
+        return self.inside.tasks.all()
+
+    def background(self, task: TaskId | None = None) -> tuple[Task, ...]:
+        """Stop waiting for what runs in the foreground, or for that task; which those were. The work goes on."""
+        return self.inside.background(task)
+
+    async def stop_task(self, task: TaskId) -> Task:
+        """End a task; the model is told."""
+        return await self.inside.stop_task(task)
 
     def context(self) -> Filling:
         """What fills the context now."""

@@ -103,6 +103,18 @@ def _check_together(options: Options) -> None:
         raise UsageError("A session that is resumed keeps its id; a new id needs fork_session.")
 
 
+_KINDS: tuple[tuple[tuple[str, ...], Callable[[Any], bool], str], ...] = (
+    (_SWITCHES, lambda value: isinstance(value, bool), "true or false"),
+    (("trust",), lambda value: isinstance(value, bool) or callable(value), "true, false or a callable"),
+    (("permission_tool",), callable, "a callable"),
+    (_TEXTS, lambda value: isinstance(value, str), "text"),
+    (_NAMES, lambda value: value.isprintable(), "printable text"),
+    (("environ",), lambda value: isinstance(value, Mapping), "a mapping of names to values"),
+    (("provider",), lambda value: callable(getattr(value, "stream", None)), "a provider (see tugline.Provider)"),
+)
+"""What the value of an option has to be, in words for who gave another one."""
+
+
 def _checked(name: str, value: Any) -> Any:
     known = Options.__struct_fields__
     if name not in known:
@@ -116,18 +128,9 @@ def _checked(name: str, value: Any) -> Any:
         if not isinstance(value, str | os.PathLike):
             raise _wrong(name, "a path", value)
         return os.fspath(value)
-    if name in _SWITCHES and not isinstance(value, bool):
-        raise _wrong(name, "true or false", value)
-    if name == "trust" and not (isinstance(value, bool) or callable(value)):
-        raise _wrong(name, "true, false or a callable", value)
-    if name == "permission_tool" and not callable(value):
-        raise _wrong(name, "a callable", value)
-    if name in _TEXTS and not isinstance(value, str):
-        raise _wrong(name, "text", value)
-    if name in _NAMES and not value.isprintable():
-        raise _wrong(name, "printable text", value)
-    if name == "environ" and not isinstance(value, Mapping):
-        raise _wrong(name, "a mapping of names to values", value)
+    for names, fits, expected in _KINDS:
+        if name in names and not fits(value):
+            raise _wrong(name, expected, value)
     if name == "permission_mode":
         value = "default" if value == "manual" else value
         return _one_of(name, value, get_args(Mode))
@@ -135,8 +138,6 @@ def _checked(name: str, value: Any) -> Any:
         return _one_of(name, value, get_args(Effort))
     if name == "session_id" and not _SESSION_ID.fullmatch(value):
         raise UsageError("session_id must be letters, digits, - and _, at most 64, such as a UUID.")
-    if name == "provider" and not callable(getattr(value, "stream", None)):
-        raise _wrong(name, "a provider (see tugline.Provider)", value)
     return _checked_number(name, value)
 
 

@@ -1,6 +1,6 @@
 """What the loop needs from outside, as protocols. One page; every adapter answers one of these."""
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol
 
@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from tugline.protocol.chunks import Chunk
 from tugline.protocol.commands import PromptContent
-from tugline.protocol.ids import AgentId, CallId, MessageId
+from tugline.protocol.ids import AgentId, CallId, MessageId, TaskId
 from tugline.protocol.messages import Message
 from tugline.protocol.permissions import Inquiry, InquiryAnswer, PermissionAnswer, PermissionQuestion
 from tugline.protocol.records import AnyRecord, Compacted, Folded, Trimmed
@@ -23,6 +23,7 @@ from tugline.protocol.specs import (
     Subject,
     ToolSpec,
 )
+from tugline.protocol.tasks import Released, Task, TaskKind, TaskState
 
 
 class Provider(Protocol):
@@ -168,6 +169,11 @@ class Process(Protocol):
         """Until it has ended and its output is read; at most half a second longer than its exit."""
         ...
 
+    def unbound(self) -> str | None:
+        """From now on it has no time limit, and a file has all that it has printed and prints (to 64 MiB): its path,
+        or `None` where it cannot be kept."""
+        ...
+
 
 class Workspace(Protocol):
     """Files and processes that an agent may touch. Paths are absolute. Raises `WorkspaceError`."""
@@ -281,6 +287,76 @@ class Responder(Protocol):
 
     async def respond(self, question: PermissionQuestion) -> PermissionAnswer | None:
         """`None`: no opinion. Never raises."""
+        ...
+
+
+class Tether(Protocol):
+    """What work that may be let go of knows of itself."""
+
+    @property
+    def task(self) -> TaskId:
+        """Its id."""
+        ...
+
+    def begun(self, on_release: Callable[[], str]) -> None:
+        """It is under way: a call that asked for the background has its result now. `on_release` is called once nobody
+        waits any more, and returns the path of the file in which its output can be read."""
+        ...
+
+    def report(self, progress: Progress) -> None:
+        """Give a sign of life, to whoever is told."""
+        ...
+
+    def release(self, why: Released) -> bool:
+        """Let whoever waits go; false where that is not allowed, or nobody waits."""
+        ...
+
+    @property
+    def released(self) -> bool:
+        """Whether nobody waits any more."""
+        ...
+
+
+class TaskEnd(Struct, frozen=True):
+    """What came of work: the result for whoever waited, and how a task that nobody waited for ended."""
+
+    result: Result
+    state: TaskState = "completed"
+    summary: str = ""
+    exit_code: int | None = None
+
+
+Work = Callable[[Tether], Awaitable[TaskEnd]]
+
+
+class TaskRunner(Protocol):
+    """Runs work beside its call, so that the call can end before it."""
+
+    async def run(
+        self, work: Work, context: "ToolContext", *, kind: TaskKind, description: str, background: bool = False
+    ) -> Result:
+        """The work's own result; or, once somebody has let go of it, that it goes on. `background`: at once. If the
+        call is cancelled while it waits, the work is."""
+        ...
+
+
+class TaskDesk(Protocol):
+    """Looks at tasks that nobody waits for."""
+
+    def find(self, task: str) -> Task | None: ...
+
+    def all(self) -> tuple[Task, ...]: ...
+
+    async def wait(self, task: TaskId, seconds: float) -> Task:
+        """Until it is over, or that long. Who waits is told of its end by that, and by nothing else."""
+        ...
+
+    def news(self, task: TaskId) -> str:
+        """What it has said since the last look; of much the end."""
+        ...
+
+    async def stop(self, task: TaskId) -> Task:
+        """End it; the model is told by that."""
         ...
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from command import TUGLINE, Desk, Ended, assert_clean
+from living import alive
 
 from tugline.testing import ModelServer, call, gate, reply
 
@@ -33,13 +34,6 @@ def hears(pid: int, number: signal.Signals) -> bool:
     """Whether a process has a handler of its own for the signal."""
     caught = next(line for line in Path(f"/proc/{pid}/status").read_text().splitlines() if line.startswith("SigCgt:"))
     return bool(int(caught.split()[1], 16) >> (number - 1) & 1)
-
-
-def is_alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
 
 
 SIGNALS = [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
@@ -71,7 +65,7 @@ async def test_a_signal_during_a_tool_takes_its_children_along_and_answers_the_c
     child = int(await until_written(desk.cwd / "pid"))
     process.send_signal(number)
     ended = await desk.end(process, limit=20)
-    assert not is_alive(child)
+    assert not alive(child)
     assert ended.code == code
     kinds = [line["type"] for line in ended.lines]
     assert kinds == ["system", "assistant", "user", "result"]
@@ -103,7 +97,7 @@ async def test_a_second_sigint_ends_at_once_and_leaves_no_child(desk: Desk, serv
         await asyncio.sleep(0.1)
     ended = await ending
     async with asyncio.timeout(20):
-        while is_alive(child):
+        while alive(child):
             await asyncio.sleep(0.01)
     assert (ended.code, ended.result["is_error"]) == (130, True)
     (records,) = desk.transcripts()
@@ -122,9 +116,9 @@ async def test_what_a_command_leaves_behind_ends_with_the_run_however_it_hides(d
     )
     ended = await desk.end(process)
     hidden, other = (int((desk.cwd / name).read_text()) for name in ("pid", "other"))
-    is_other_alive = is_alive(other)
+    is_other_alive = alive(other)
     os.kill(other, signal.SIGKILL)
-    assert (ended.code, ended.out, is_alive(hidden)) == (0, "Done.\n", False)
+    assert (ended.code, ended.out, alive(hidden)) == (0, "Done.\n", False)
     assert is_other_alive  # what was there before is none of ours
 
 
@@ -140,7 +134,7 @@ async def test_a_second_sigint_finds_what_hides(desk: Desk, serve: Serve) -> Non
     ended = await ending
     assert (ended.code, ended.result["is_error"]) == (130, True)
     async with asyncio.timeout(20):
-        while is_alive(hidden):
+        while alive(hidden):
             await asyncio.sleep(0.01)
 
 

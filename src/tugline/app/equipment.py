@@ -18,6 +18,7 @@ from tugline.runtime.attendant import FunctionResponder
 from tugline.runtime.errands import Errands
 from tugline.runtime.questions import Questions
 from tugline.runtime.standing import Standing
+from tugline.runtime.tasks import Tasks
 from tugline.tools.builtin.ask_user_question import AskUserQuestion
 from tugline.tools.builtin.bash import Bash
 from tugline.tools.builtin.edit import Edit
@@ -25,8 +26,11 @@ from tugline.tools.builtin.enter_plan_mode import EnterPlanMode
 from tugline.tools.builtin.exit_plan_mode import ExitPlanMode
 from tugline.tools.builtin.glob import Glob
 from tugline.tools.builtin.grep import Grep
+from tugline.tools.builtin.monitor import Monitor
 from tugline.tools.builtin.notebook_edit import NotebookEdit
 from tugline.tools.builtin.read import Read
+from tugline.tools.builtin.task_output import TaskOutput
+from tugline.tools.builtin.task_stop import TaskStop
 from tugline.tools.builtin.todo_write import TodoWrite
 from tugline.tools.builtin.tool_search import ToolSearch
 from tugline.tools.builtin.web_fetch import WebFetch
@@ -36,9 +40,12 @@ from tugline.tools.toolset import Toolset, chosen, joined
 from tugline.workspaces.environment import child_environment
 from tugline.workspaces.expansion import expand
 from tugline.workspaces.local import LocalWorkspace
+from tugline.workspaces.roster import Roster
 
 
-def make_workspace(config: Config, environ: Mapping[str, str], kept: str) -> LocalWorkspace:
+def make_workspace(
+    config: Config, environ: Mapping[str, str], kept: str, roster: Roster | None = None
+) -> LocalWorkspace:
     """The folders and the environment that commands get."""
     settings = config.settings
     shell = settings.shell
@@ -48,7 +55,7 @@ def make_workspace(config: Config, environ: Mapping[str, str], kept: str) -> Loc
         keep=shell.keep_environment,
     )
     roots = (config.cwd, *(real_folder(path) for path in settings.permissions.additional_directories))
-    return LocalWorkspace(roots, spill_dir=kept, environment={**child, **settings.env})
+    return LocalWorkspace(roots, spill_dir=kept, environment={**child, **settings.env}, roster=roster)
 
 
 def make_standing(config: Config, workspace: LocalWorkspace, kept: str, plan: str = "") -> Standing:
@@ -113,6 +120,7 @@ def make_tools(
     environ: Mapping[str, str],
     hides: Hides,
     planner: Planner,
+    tasks: Tasks,
 ) -> Toolset:
     """The built-in tools that were chosen, and the caller's."""
     shell, fetch = config.settings.shell, config.settings.web_fetch
@@ -123,7 +131,14 @@ def make_tools(
         NotebookEdit(),
         Glob(hides),
         Grep(hides),
-        Bash(is_read_only, timeout=shell.timeout, max_timeout=shell.max_timeout),
+        Bash(
+            is_read_only,
+            timeout=shell.timeout,
+            max_timeout=shell.max_timeout,
+            tasks=tasks,
+            background=tasks.enabled,
+            release_late=shell.background_on_timeout and options.attended,
+        ),
         TodoWrite(),
         AskUserQuestion(questions),
         EnterPlanMode(planner),
@@ -134,6 +149,8 @@ def make_tools(
             private=("*",) if fetch.allow_private else (),
         ),
     )
+    if tasks.enabled:
+        builtin = (*builtin, TaskOutput(tasks), TaskStop(tasks), Monitor(tasks, tasks.tell_lines))
     tools = Toolset(builtin)
     if options.builtin_tools is not None:
         tools = chosen(tools, options.builtin_tools)

@@ -41,6 +41,7 @@ from tugline.runtime.resuming import plain_content, resumed_state
 from tugline.runtime.session import Session
 from tugline.runtime.shortening import Shortening
 from tugline.runtime.standing import Standing
+from tugline.runtime.tasks import Tasks, TaskTable
 from tugline.runtime.telling import AS_ROOT, Telling
 from tugline.runtime.titles import Titles
 from tugline.stores.plan import PlanFile
@@ -50,6 +51,7 @@ from tugline.tools.define import RESULT_LIMIT
 from tugline.tools.toolset import Toolset, without
 from tugline.version import __version__
 from tugline.workspaces.local import LocalWorkspace
+from tugline.workspaces.roster import Roster, reap
 
 
 @asynccontextmanager
@@ -66,7 +68,10 @@ async def _compose(options: Options, stack: AsyncExitStack) -> Session:
     core = make_core(options, stack)
     provider = open_provider(core, options)
     stack.push_async_callback(provider.aclose)
-    workspace = make_workspace(core.config, core.environ, core.kept)
+    roster = Roster(core.config.folders.processes)
+    stack.callback(roster.close)
+    left = reap(core.config.folders.processes)
+    workspace = make_workspace(core.config, core.environ, core.kept, roster)
     plan = PlanFile(os.path.join(os.path.realpath(core.config.folders.plans), f"{core.session}.md"))
     standing = make_standing(core.config, workspace, core.kept, plan.path)
     questions = Questions(core.voice, core.ids, attended=options.attended)
@@ -80,7 +85,9 @@ async def _compose(options: Options, stack: AsyncExitStack) -> Session:
         core.ledger,
         lambda: core.voice.origin.session,
     )
-    tools = make_tools(options, core.config, questions, errands, core.environ, standing.hides, planning)
+    beside = core.config.settings.background
+    tasks = Tasks(TaskTable(), core.ids, enabled=beside.enabled, grace=beside.shell_grace)
+    tools = make_tools(options, core.config, questions, errands, core.environ, standing.hides, planning, tasks)
     tools = without(tools, denied_tools(standing.policy, tools.names))
     scheme = make_scheme(options, core.config, standing, provider.card(core.catalog.resolve(core.model)))
     instructions = make_instructions(core, scheme)
@@ -129,13 +136,14 @@ async def _compose(options: Options, stack: AsyncExitStack) -> Session:
     past = Past(gear, core.opening.log, core.config.cwd, files)
     planning.begin(gear.transcript.messages)
     standing.told = telling.changed
+    tasks.serve(gear)
     return Session(
         agent,
         core.bus,
         questions,
         started=lambda: _started(core, tools, standing.mode),
         standing=standing,
-        notices=(*core.opening.notices, *_elsewhere(core), *_notices(core.config, standing)),
+        notices=(*core.opening.notices, *_elsewhere(core), *_notices(core.config, standing, left)),
         mentions=Mentions(gear, touched(Read()), standing),
         past=past,
         copies=make_copies(core, gear, spill, workspace, standing),
@@ -143,6 +151,7 @@ async def _compose(options: Options, stack: AsyncExitStack) -> Session:
         titles=Titles(gear, errands) if options.titles and core.config.settings.sessions.titles else None,
         shortening=Shortening(agent, compaction, past),
         place=make_place(options, core, planning),
+        tasks=tasks,
         title=options.title or "",
         resources=stack.pop_all(),
     )
@@ -244,9 +253,12 @@ def _elsewhere(core: Core) -> tuple[str, ...]:
     )
 
 
-def _notices(config: Config, standing: Standing) -> tuple[str, ...]:
-    """What the person should know at the start."""
+def _notices(config: Config, standing: Standing, left: int) -> tuple[str, ...]:
+    """What the person should know at the start. `left`: commands that an earlier process had left running."""
     lines = [problem.text for problem in config.problems]
+    if left:
+        what = "1 command was" if left == 1 else f"{left} commands were"
+        lines.append(f"{what} still running from a session that had been killed, and ended now.")
     if withheld := withheld_line(config):
         lines.append(withheld)
     if warning := _mode_warning(standing.mode):

@@ -119,6 +119,15 @@ class Shell(Struct, frozen=True, rename="camel", omit_defaults=True):
     ] = ()
 
 
+class Background(Struct, frozen=True, rename="camel", omit_defaults=True):
+    """Work that nobody waits for."""
+
+    enabled: Annotated[bool, Meta(description="Whether commands and agents may run in the background")] = True
+    shell_grace: Annotated[
+        float, Meta(ge=0, description="Seconds that commands in the background get after the answer of a headless run")
+    ] = 5.0
+
+
 class WebFetch(Struct, frozen=True, rename="camel", omit_defaults=True):
     """What WebFetch may reach."""
 
@@ -235,6 +244,7 @@ class Settings(Struct, frozen=True, rename="camel", omit_defaults=True):
     limits: Limits = Limits()
     tools: Tools = Tools()
     shell: Shell = Shell()
+    background: Background = Background()
     web_fetch: WebFetch = WebFetch()
     context: Context = Context()
     sessions: Sessions = Sessions()

@@ -308,6 +308,9 @@ OTHER_NAMES: dict[str, Path] = {
 }
 """Variables of other makers that say the same as a setting; our own name wins."""
 
+NEGATED = {"CLAUDE_CODE_DISABLE_BACKGROUND_TASKS": ("background", "enabled")}
+"""Variables of other makers that switch off what a setting of ours switches on."""
+
 NO_SETTINGS = frozenset({"TUGLINE_HOME", "TUGLINE_LINEAGE", "TUGLINE_REPORT"})
 """Variables of ours that are no settings."""
 
@@ -323,6 +326,9 @@ def read_environment(environ: Mapping[str, str]) -> tuple[Source, list[Problem]]
                 problems.append(problem)
             else:
                 values[path], names[path] = environ[name], name
+    for name, path in NEGATED.items():
+        if environ.get(name, "").lower() in ("1", "true", "yes", "on"):
+            values[path], names[path] = False, name
     ours = {
         name: text for name, text in environ.items() if name.startswith("TUGLINE_") and text and name not in NO_SETTINGS
     }

@@ -14,11 +14,12 @@ from msgspec import Struct
 from tugline.protocol.blocks import AssistantBlock, ToolResult
 from tugline.protocol.chunks import BlockKind
 from tugline.protocol.errors import Failure
-from tugline.protocol.ids import AgentId, CallId, MessageId, QuestionId, ReplyId, SessionId
+from tugline.protocol.ids import AgentId, CallId, MessageId, QuestionId, ReplyId, SessionId, TaskId
 from tugline.protocol.instructions import LoadedFile
 from tugline.protocol.messages import Assistant, User
 from tugline.protocol.permissions import PermissionQuestion, PlanQuestion, UserQuestion
 from tugline.protocol.specs import Display, FileStep, Footprint, Mode, Progress, Purpose
+from tugline.protocol.tasks import Task
 from tugline.protocol.trust import TrustQuestion
 from tugline.protocol.usage import Spend, Usage
 
@@ -253,6 +254,25 @@ class PermissionDecided(Event, frozen=True, tag="permission_decided"):
     reason: str
 
 
+class TaskStarted(Event, frozen=True, tag="task_started"):
+    """A task runs that can be looked at: nobody waits for it any more, or it is an agent."""
+
+    task: Task
+
+
+class TaskProgress(Event, frozen=True, tag="task_progress"):
+    """A running task that nobody waits for gives a sign of life."""
+
+    task: TaskId
+    progress: Progress
+
+
+class TaskFinished(Event, frozen=True, tag="task_finished"):
+    """Such a task has come to its final state."""
+
+    task: Task
+
+
 class ModeChanged(Event, frozen=True, tag="mode_changed"):
     """The permission mode is another one now."""
 
@@ -407,6 +427,9 @@ AnyEvent = (
     | TrustAsked
     | QuestionClosed
     | PermissionDecided
+    | TaskStarted
+    | TaskProgress
+    | TaskFinished
     | ModeChanged
     | DirectoryAdded
     | SessionRenamed

@@ -8,7 +8,8 @@ from tugline.protocol.errors import UsageError
 from tugline.rules.terminal import clean_controls
 
 _RESERVED = re.compile(
-    r"<(?=[^\w<>]{0,8}(?:tool_use_error|system-reminder|teammate-message|instruction-file))", re.IGNORECASE
+    r"<(?=[^\w<>]{0,8}(?:tool_use_error|system-reminder|teammate-message|task-notification|instruction-file))",
+    re.IGNORECASE,
 )
 """The beginning of a tag that is the engine's, also in a spelling that a model may take for it."""
 

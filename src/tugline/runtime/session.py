@@ -17,6 +17,7 @@ from tugline.loop.turn import SAVE_LIMIT, Turn
 from tugline.protocol.blocks import Document, Image, Text
 from tugline.protocol.commands import (
     AddDirectory,
+    Background,
     Clear,
     Command,
     Compact,
@@ -31,6 +32,7 @@ from tugline.protocol.commands import (
     SetModel,
     Snip,
     Steer,
+    StopTask,
     Uncompact,
 )
 from tugline.protocol.errors import SessionError, TuglineError, UsageError
@@ -44,11 +46,12 @@ from tugline.protocol.events import (
     SessionStarted,
     TurnFinished,
 )
-from tugline.protocol.ids import MessageId, QuestionId, SessionId
+from tugline.protocol.ids import MessageId, QuestionId, SessionId, TaskId
 from tugline.protocol.messages import User
 from tugline.protocol.permissions import Answer
 from tugline.protocol.records import Compacted, Titled
 from tugline.protocol.specs import FileStep, Mode
+from tugline.protocol.tasks import Task
 from tugline.protocol.trust import TrustAnswer, TrustQuestion
 from tugline.protocol.usage import Spend
 from tugline.rules import wording
@@ -69,6 +72,7 @@ from tugline.runtime.shortening import Shortening
 from tugline.runtime.slash import SlashCommand, SlashCommands
 from tugline.runtime.standing import Standing
 from tugline.runtime.standing_commands import Place, standing_commands
+from tugline.runtime.tasks import Tasks
 from tugline.runtime.titles import Titles
 
 
@@ -91,6 +95,7 @@ class Session:
         titles: Titles | None = None,
         shortening: Shortening,
         place: Place,
+        tasks: Tasks,
         title: str = "",
         resources: AsyncExitStack,
     ) -> None:
@@ -108,6 +113,7 @@ class Session:
         self.notes = notes
         self._titles = titles
         self.shortening = shortening
+        self.tasks = tasks
         self._title = title
         self.place = place
         """What is known of the folder that it works in."""
@@ -120,34 +126,41 @@ class Session:
         self._wake = anyio.Event()
         self._turn: Turn | Interlude[Any] | None = None
         self._current: MessageId | None = None
-        self._tasks: TaskGroup | None = None
+        self._group: TaskGroup | None = None
         self._letters_start = not agent.gear.inbox.rouses  # what an earlier process left waits for a prompt
+        agent.gear.inbox.bell = self._ring
         self._closed = False
+        self.wakes = True
+        """Whether what happens beside the conversation begins a turn when none runs."""
         self.opening: SessionStarted | None = None
         """What the session began with; subscribers of later hours find it here."""
 
     async def __aenter__(self) -> Self:
-        self._tasks = anyio.create_task_group()
-        await self._tasks.__aenter__()
+        await self.tasks.__aenter__()
+        self._group = anyio.create_task_group()
+        await self._group.__aenter__()
         self.opening = self._started()
         self.bus.publish(self.opening)
         for text in self.notices:
             self.agent.gear.voice.say(Notice, level="warning", text=text)
         if self._title:
             self.rename(self._title)
-        self._tasks.start_soon(self._serve)
+        self._group.start_soon(self._serve)
         if self.place.trust_question is not None:
-            self._tasks.start_soon(self._ask_trust, self.place.trust_question)
+            self._group.start_soon(self._ask_trust, self.place.trust_question)
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._closed = True
-        assert self._tasks is not None
-        self._tasks.cancel_scope.cancel()
+        assert self._group is not None
+        self._group.cancel_scope.cancel()
         try:
-            await self._tasks.__aexit__(None, None, None)
+            try:
+                await self._group.__aexit__(None, None, None)
+            finally:
+                await self.tasks.__aexit__(None, None, None)
         finally:
             self.bus.close()
             for waiting in self._waiting:
@@ -176,9 +189,9 @@ class Session:
         plan: PlanCallback | None = None,
     ) -> None:
         """Let these callbacks answer what is asked."""
-        assert self._tasks is not None, "attend() comes after entering the session"
+        assert self._group is not None, "attend() comes after entering the session"
         attendant = Attendant(
-            self.questions, self.agent.gear.voice, self._tasks, permission=permission, inquiry=inquiry, plan=plan
+            self.questions, self.agent.gear.voice, self._group, permission=permission, inquiry=inquiry, plan=plan
         )
         self.bus.attach(attendant.hear)
         self.questions.attended = True
@@ -262,6 +275,26 @@ class Session:
         self.agent.gear.voice.say(SessionRenamed, title=name)
         return name
 
+    # -- work beside the conversation
+
+    def background(self, task: TaskId | None = None) -> tuple[Task, ...]:
+        """Stop waiting for what runs in the foreground, or for that task; which those were. The work goes on."""
+        return self.tasks.table.release(task)
+
+    async def stop_task(self, task: TaskId) -> Task:
+        """End a task; the model is told."""
+        self._require_task(task)
+        return await self.tasks.end(task)
+
+    def _require_task(self, task: TaskId) -> None:
+        if self.tasks.find(task) is None:
+            raise UsageError(f"There is no task {task}.")
+
+    def _ring(self) -> None:
+        if self.wakes:
+            self._letters_start = True
+            self._wake.set()
+
     # -- commands
 
     def send(self, command: Command) -> None:
@@ -278,9 +311,7 @@ class Session:
                 words = User(self.agent.ids.message(), as_content(content), "letter")
                 if self.busy:
                     self.agent.gear.transcript.queue(words)
-                self.agent.gear.inbox.put(Letter(as_content(content), id=words.id))
-                self._letters_start = True
-                self._wake.set()
+                self.agent.gear.inbox.put(Letter(as_content(content), id=words.id), ring=True)
             case Interrupt():
                 self.interrupt()
             case Reply(question, answer):
@@ -290,9 +321,15 @@ class Session:
             case _:
                 self._change(command)
 
-    def _change(self, command: SetMode | AddDirectory | SetModel | Rename) -> None:
+    def _change(self, command: SetMode | AddDirectory | SetModel | Rename | Background | StopTask) -> None:
         """What takes effect at once, also in a running turn."""
         match command:
+            case Background(task):
+                self.background(task)
+            case StopTask(task):
+                self._require_task(task)
+                assert self._group is not None
+                self._group.start_soon(self.stop_task, task)
             case SetMode(mode):
                 if mode not in get_args(Mode):
                     raise UsageError(f"The mode must be one of {', '.join(get_args(Mode))}, not {mode!r}.")
@@ -434,7 +471,7 @@ class Session:
         finally:
             self._turn = self._current = None
         # letters left behind by an interrupt or a limit wait for the next prompt
-        self._letters_start = finished.reason == "completed"
+        self._letters_start = finished.reason == "completed" and self.wakes
         self._settle(prompt, finished)
         self._find_title(prompt, finished)
 
@@ -443,8 +480,8 @@ class Session:
         if self._titles is None or finished.reason != "completed" or not self._titles.due():
             return
         words = "\n".join(block.text for block in prompt.content if isinstance(block, Text))
-        if words.strip() and self._tasks is not None:
-            self._tasks.start_soon(self._titles.make, words, finished.text)
+        if words.strip() and self._group is not None:
+            self._group.start_soon(self._titles.make, words, finished.text)
 
     def _settle(self, prompt: User, finished: TurnFinished) -> None:
         if prompt.id in self._awaited:

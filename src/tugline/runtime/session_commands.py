@@ -11,11 +11,13 @@ from tugline.rules import costs, filling
 from tugline.rules.exports import FORMATS
 from tugline.rules.filling import Filling
 from tugline.rules.history import Spoken
+from tugline.rules.tasks import listed
 from tugline.runtime.copies import Copies
 from tugline.runtime.notes import Notes
 from tugline.runtime.past import Past, RewindPreview
 from tugline.runtime.shortening import Shortening
 from tugline.runtime.slash import NOTE, SlashCommand, SlashCommands
+from tugline.runtime.tasks import Tasks
 
 _EXPORT = f"[{'|'.join(FORMATS)}] [FILE]"
 REWIND_TAKES = "[N [files|both|preview]]"
@@ -36,6 +38,7 @@ class Host(Protocol):
     copies: Copies
     notes: Notes
     shortening: Shortening
+    tasks: Tasks
 
     def context(self) -> Filling:
         """What fills its context."""
@@ -69,6 +72,7 @@ def session_commands(session: Host) -> list[SlashCommand]:
             "branch", "go on in a copy; what was stays as it is", lambda words: _branch(session, words), "[NAME]"
         ),
         SlashCommand("memory", "the files of instructions; #TEXT adds a line", lambda words: _memory(session, words)),
+        SlashCommand("tasks", "what runs, or ran, in the background", lambda words: _tasks(session)),
         SlashCommand(
             "rewind", "go back to before one of your prompts", lambda words: _rewind(session, words), REWIND_TAKES
         ),
@@ -138,6 +142,10 @@ async def _memory(session: Host, words: str) -> str:
     if verb != NOTE[1]:
         raise UsageError("/memory lists the files of instructions; /memory add TEXT, or #TEXT, adds a line.")
     return f"Noted in {await session.notes.add(text)}"
+
+
+async def _tasks(session: Host) -> str:
+    return listed(session.tasks.all()) or "Nothing runs in the background."
 
 
 async def _rewind(session: Host, words: str) -> str:

@@ -16,6 +16,7 @@ import anyio
 from tugline.ports import Output, Process, ProcessEnd, WorkspaceError
 from tugline.workspaces.capture import Capture
 from tugline.workspaces.descendants import MARK, Descendants
+from tugline.workspaces.roster import Roster
 
 REPORT = "TUGLINE_REPORT"
 """Where a process finds the number of the descriptor for its report."""
@@ -46,8 +47,10 @@ async def run_process(
     report: bool = False,
     keep: int = 15_000,
     on_output: Callable[[Output], None] | None = None,
+    roster: Roster | None = None,
 ) -> AsyncIterator[Process]:
     """Start a process in a session of its own; leaving the context ends all of it. `env` is its whole environment.
+    The `roster` is told of both.
 
     `spill_dir`: where the whole output goes once it is more than what `keep` characters at each end hold (`None`:
     nowhere). Raises `WorkspaceError` if it cannot be started.
@@ -56,11 +59,17 @@ async def run_process(
     spill = None if spill_dir is None else os.path.join(spill_dir, f"output-{mark}.txt")
     running = _Running(Capture(keep, spill), mark, on_output)
     try:
+        if roster is not None:
+            roster.enter(mark)
         running.start(argv, cwd, env, stdin, report)
+        if roster is not None:
+            roster.identify(mark, running.pid)
         running.limit(timeout)
         yield running
     finally:
         await running.close()
+        if roster is not None:
+            roster.leave(mark)
 
 
 class _Running:
@@ -72,6 +81,7 @@ class _Running:
         self._mark = mark
         self._on_output = on_output
         self._told = 0.0
+        self._telling: asyncio.TimerHandle | None = None
         self._loop = asyncio.get_running_loop()
         self._started = Descendants(0, mark)
         self._child: subprocess.Popen[bytes] | None = None
@@ -84,6 +94,7 @@ class _Running:
         self._timed_out = self._flooded = False
         self._kill_at: float | None = None
         self._timers: list[asyncio.TimerHandle] = []
+        self._limit: asyncio.TimerHandle | None = None
 
     # -- start -----------------------------------------------------------------------------------------------------
 
@@ -142,7 +153,8 @@ class _Running:
     def limit(self, timeout: float | None) -> None:
         """End it after this many seconds."""
         if timeout is not None:
-            self._timers.append(self._loop.call_later(timeout, self._on_timeout))
+            self._limit = self._loop.call_later(timeout, self._on_timeout)
+            self._timers.append(self._limit)
 
     # -- what the loop reports -------------------------------------------------------------------------------------
 
@@ -153,11 +165,22 @@ class _Running:
             self._flooded = True
             self._finish_reading()
             self._terminate()
+        if self._on_output is not None and self._telling is None:
+            # the first of a burst at once, its end a moment later
+            due = max(0.0, self._told + _TELL_EVERY - self._loop.time())
+            if due:
+                self._telling = self._loop.call_later(due, self._tell_output)
+                self._timers.append(self._telling)
+            else:
+                self._tell_output()
+
+    def _tell_output(self) -> None:
+        if self._telling is not None:
+            self._timers.remove(self._telling)
+            self._telling = None
+        self._told = self._loop.time()
         if self._on_output is not None:
-            now = self._loop.time()
-            if now - self._told >= _TELL_EVERY:
-                self._told = now
-                self._on_output(self._capture.output())
+            self._on_output(self._capture.output())
 
     def _read(self) -> bool:
         """One piece of output; `False`: there is none now."""
@@ -228,6 +251,12 @@ class _Running:
     def output(self) -> Output:
         """What it printed so far."""
         return self._capture.output()
+
+    def unbound(self) -> str | None:
+        """No time limit any more, and all that it prints is in a file."""
+        if self._limit is not None:
+            self._limit.cancel()
+        return self._capture.keep_all()
 
     async def wait(self) -> ProcessEnd:
         """Until it has ended and its output is read; at most half a second longer than its exit."""

@@ -23,10 +23,13 @@ from tugline.protocol.errors import ProviderError, TuglineError, UsageError
 from tugline.protocol.events import Event, TurnFinished
 from tugline.protocol.ids import MessageId
 from tugline.protocol.specs import ModelCard
+from tugline.protocol.tasks import TaskKind
 from tugline.runtime.session import Session
 
 QUEUE_LIMIT = 50_000
 """Events that may wait for a reader of stdout before neighbouring pieces of a reply come as one: about 10 MB."""
+SHELLS: tuple[TaskKind, ...] = ("local_bash",)
+"""What gets a moment to end once the answer is there."""
 INTERRUPTED = Failed("Interrupted.", terminal_reason="aborted_streaming")
 MakePrompt = Callable[[], str | PromptContent]
 Around = Callable[[Options], AbstractAsyncContextManager[Options]]
@@ -114,6 +117,7 @@ class HeadlessRun:
     async def _in_session(self, options: Options, prompt: str | PromptContent) -> None:
         async with open_session(options) as session:
             self._session = session
+            session.wakes = False
             events = session.subscribe(QUEUE_LIMIT)
             try:
                 if session.opening is not None:
@@ -131,6 +135,7 @@ class HeadlessRun:
                     if self._others is None:  # while the first request is on its way: it costs some milliseconds
                         self._others = adopt_orphans()
                     await self._output.drain()
+                await session.tasks.rest(SHELLS, session.tasks.grace)
             finally:
                 events.close()
 
