@@ -266,7 +266,6 @@ def test_an_item_is_shown_without_a_character_that_does_something(item: TrustIte
 
 
 def test_what_is_no_text_can_be_approved_and_shown_too(desk: Desk) -> None:
-    desk.write('{"env": {"A\\ud800": "\\udfff"}, "permissions": {"allow": ["Bash(\\ud800)"]}}')
     odd = os.fsencode(str(desk.project / ".claude/commands")) + b"/\xff.md"
     os.makedirs(os.path.dirname(odd))
     with open(odd, "w") as file:
@@ -274,6 +273,6 @@ def test_what_is_no_text_can_be_approved_and_shown_too(desk: Desk) -> None:
     items = (*desk.load().items, *project_parts(str(desk.project)))
     desk.store.trust(str(desk.project), dict.fromkeys(items, True))
     config = desk.load()
-    assert (len(items), withheld(config)) == (3, [])
+    assert (len(items), withheld(config)) == (1, [])
     assert {item.change for item in compared(config.trust, items)} == {"approved"}
     assert all(line.isprintable() for item in items for line in described(item))
