@@ -37,8 +37,8 @@ from tugline.runtime.questions import Questions
 from tugline.runtime.resuming import plain_content, resumed_state
 from tugline.runtime.session import Session
 from tugline.runtime.standing import Standing
-from tugline.runtime.titles import Titles
 from tugline.runtime.telling import AS_ROOT, Telling
+from tugline.runtime.titles import Titles
 from tugline.stores.plan import PlanFile
 from tugline.stores.spill import FileSpill
 from tugline.tools.builtin.read import Read

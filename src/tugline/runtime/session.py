@@ -62,9 +62,9 @@ from tugline.runtime.past import Past
 from tugline.runtime.questions import Questions
 from tugline.runtime.session_commands import session_commands
 from tugline.runtime.slash import SlashCommand, SlashCommands
-from tugline.runtime.titles import Titles
 from tugline.runtime.standing import Standing
 from tugline.runtime.standing_commands import Place, standing_commands
+from tugline.runtime.titles import Titles
 
 
 class Session:
