@@ -30,7 +30,7 @@ from tugline.tools.builtin.write import Write
 from tugline.tools.search import Hides
 from tugline.tools.toolset import Toolset, chosen, joined
 from tugline.workspaces.environment import child_environment
-from tugline.workspaces.expansion import expand
+from tugline.workspaces.expansion import expand, survey
 from tugline.workspaces.local import LocalWorkspace
 
 
@@ -57,7 +57,7 @@ def make_standing(config: Config, workspace: LocalWorkspace, kept: str) -> Stand
         except WorkspaceError:
             return None
 
-    return Standing(policy, resolve, expand=expand, save=lambda rules: _keep_rules(config, rules))
+    return Standing(policy, resolve, expand=expand, survey=survey, save=lambda rules: _keep_rules(config, rules))
 
 
 def _keep_rules(config: Config, rules: Sequence[str]) -> str:

@@ -11,9 +11,9 @@ from tugline.app.calls import BadCall, query_of
 from tugline.ports import WorkspaceError
 from tugline.protocol.permissions import Verdict, VerdictDeny
 from tugline.protocol.specs import Mode
-from tugline.rules.permission import Expand, Policy, Query, Resolve, decide
+from tugline.rules.permission import Expand, Policy, Query, Resolve, Survey, decide
 from tugline.rules.rule import Kind, Rule, RuleError, parse_rule
-from tugline.workspaces.expansion import expand
+from tugline.workspaces.expansion import expand, survey
 from tugline.workspaces.paths import resolve
 
 if TYPE_CHECKING:
@@ -55,10 +55,11 @@ class Desk(Struct, frozen=True):
     policy: Policy
     resolve: Resolve
     expand: Expand
+    survey: Survey
 
     def judge(self, query: Query) -> Verdict:
         """The verdict on a call."""
-        return decide(query, self.policy, self.resolve, self.expand)
+        return decide(query, self.policy, self.resolve, self.expand, self.survey)
 
 
 _read_row = msgspec.json.Decoder(Row).decode
@@ -126,7 +127,7 @@ def make_desk(policy: Policy) -> Desk:
         except WorkspaceError:
             return None
 
-    return Desk(policy, look_up, expand)
+    return Desk(policy, look_up, expand, survey)
 
 
 def policy_of(config: "Config") -> Policy:

@@ -17,12 +17,13 @@ from tugline.rules.permission_parts import (
     PathPart,
     Policy,
     Resolve,
+    Survey,
     ToolPart,
 )
 from tugline.rules.permission_shell import WholePart, command_parts
 from tugline.rules.rule import Rule, names_tool
 
-__all__ = ["Expand", "Policy", "Query", "Resolve", "decide", "denied_tools", "explain", "hides", "passing"]
+__all__ = ["Expand", "Policy", "Query", "Resolve", "Survey", "decide", "denied_tools", "explain", "hides", "passing"]
 
 SUGGESTION_LIMIT = 5
 
@@ -48,18 +49,18 @@ class Said(Struct, frozen=True):
     note: str = ""
 
 
-def decide(query: Query, policy: Policy, resolve: Resolve, expand: Expand | None = None) -> Verdict:
+def decide(query: Query, policy: Policy, resolve: Resolve, expand: Expand | None = None, survey: Survey | None = None) -> Verdict:
     """Whether the call may run. Never raises, as long as `resolve` and `expand` do not."""
-    for said in _steps(query, policy, _parts(query, policy, resolve, expand)):
+    for said in _steps(query, policy, _parts(query, policy, resolve, expand, survey)):
         if said.verdict is not None:
             return said.verdict
     raise AssertionError("the last step always says something")
 
 
-def explain(query: Query, policy: Policy, resolve: Resolve, expand: Expand | None = None) -> list[Said]:
+def explain(query: Query, policy: Policy, resolve: Resolve, expand: Expand | None = None, survey: Survey | None = None) -> list[Said]:
     """The steps of the decision in their order, up to the one that decides: its verdict is that of `decide`."""
     found: list[Said] = []
-    for said in _steps(query, policy, _parts(query, policy, resolve, expand)):
+    for said in _steps(query, policy, _parts(query, policy, resolve, expand, survey)):
         found.append(said)
         if said.verdict is not None:
             break
@@ -73,18 +74,20 @@ class PartSaid(Struct, frozen=True):
     why: str
 
 
-def passing(query: Query, policy: Policy, resolve: Resolve, expand: Expand | None = None) -> list[PartSaid]:
+def passing(query: Query, policy: Policy, resolve: Resolve, expand: Expand | None = None, survey: Survey | None = None) -> list[PartSaid]:
     """What each part of the call rests on, where nothing stricter decides."""
-    parts = _parts(query, policy, resolve, expand)
+    parts = _parts(query, policy, resolve, expand, survey)
     return [PartSaid(part.label, _passes(part, policy)) for part in parts if not isinstance(part, WholePart)]
 
 
-def _parts(query: Query, policy: Policy, resolve: Resolve, expand: Expand | None) -> list[Part]:
+def _parts(
+    query: Query, policy: Policy, resolve: Resolve, expand: Expand | None, survey: Survey | None
+) -> list[Part]:
     cwd = query.cwd or policy.cwd
     parts: list[Part] = []
     for subject in query.subjects:
         if isinstance(subject, CommandSubject):
-            parts.extend(command_parts(subject.command, policy, cwd, resolve, expand))
+            parts.extend(command_parts(subject.command, policy, cwd, resolve, expand, survey))
         elif isinstance(subject, PathSubject):
             found = resolve(subject.path, cwd) if "\x00" not in subject.path else None
             place = Place(*found) if found is not None else None

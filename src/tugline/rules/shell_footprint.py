@@ -26,7 +26,7 @@ def _all_reads(analysis: Analysis) -> list[Reads] | None:
         argv = plain(member)
         if not member.words:
             continue
-        reading = reads(argv) if argv is not None else None
+        reading = reads(argv, member.piped) if argv is not None else None
         if reading is None:
             return None
         found.append(reading)

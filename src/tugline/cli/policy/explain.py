@@ -21,8 +21,8 @@ def explain_call(words: Sequence[str]) -> int:
     desk = desk_of(config)
     tool, call = call_of(plain)
     query = query_of(tool, call, config.cwd)
-    steps = explain(query, desk.policy, desk.resolve, desk.expand)
-    parts = passing(query, desk.policy, desk.resolve, desk.expand)
+    steps = explain(query, desk.policy, desk.resolve, desk.expand, desk.survey)
+    parts = passing(query, desk.policy, desk.resolve, desk.expand, desk.survey)
     if as_json:
         return streams.put(encode(_plain(steps, parts)).decode() + "\n")
     return streams.put(_text(config, desk, query, steps, parts))
