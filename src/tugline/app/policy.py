@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from tugline.app.calls import BadCall, query_of
 from tugline.ports import WorkspaceError
-from tugline.protocol.permissions import Verdict, VerdictDeny
+from tugline.protocol.permissions import Verdict
 from tugline.protocol.specs import Mode
 from tugline.rules.permission import Expand, Policy, Query, Resolve, Survey, decide
 from tugline.rules.rule import Kind, Rule, RuleError, parse_rule

@@ -107,9 +107,9 @@ explain: the steps of the decision in their order, up to the one that decides.
 test: cases in YAML or JSON: lists of calls under allow, ask and deny; under match and no-match, rules with lists of
 calls. With rules (allow, ask, deny) and mode in the file, these count in place of the settings'. Exit code 1 if a case
 does not hold.
-replay: the calls of a session (its id, words of its name, or its file), judged by the settings as they are and with NEW.
-check: reads rows {"id", "tool", "input", "cwd", "home", "mode", "rules": {"allow": [], "deny": [], "ask": []}, "sandbox"}
-from stdin and writes {"id", "decision": "allow|ask|deny", "reason"} for each. Reads no settings.
+replay: the calls of a session (its id, words of its name, or its file), judged by the settings as they are and by NEW.
+check: reads rows {"id", "tool", "input", "cwd", "home", "mode", "rules": {"allow": [], "deny": [], "ask": []},
+"sandbox"} from stdin and writes {"id", "decision": "allow|ask|deny", "reason"} for each. Reads no settings.
 
 Flags that are settings: --settings, --setting-sources, --trust, --permission-mode, --allowed-tools, --disallowed-tools,
 --add-dir.

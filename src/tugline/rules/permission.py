@@ -49,7 +49,9 @@ class Said(Struct, frozen=True):
     note: str = ""
 
 
-def decide(query: Query, policy: Policy, resolve: Resolve, expand: Expand | None = None, survey: Survey | None = None) -> Verdict:
+def decide(
+    query: Query, policy: Policy, resolve: Resolve, expand: Expand | None = None, survey: Survey | None = None
+) -> Verdict:
     """Whether the call may run. Never raises, as long as `resolve` and `expand` do not."""
     for said in _steps(query, policy, _parts(query, policy, resolve, expand, survey)):
         if said.verdict is not None:
@@ -57,7 +59,9 @@ def decide(query: Query, policy: Policy, resolve: Resolve, expand: Expand | None
     raise AssertionError("the last step always says something")
 
 
-def explain(query: Query, policy: Policy, resolve: Resolve, expand: Expand | None = None, survey: Survey | None = None) -> list[Said]:
+def explain(
+    query: Query, policy: Policy, resolve: Resolve, expand: Expand | None = None, survey: Survey | None = None
+) -> list[Said]:
     """The steps of the decision in their order, up to the one that decides: its verdict is that of `decide`."""
     found: list[Said] = []
     for said in _steps(query, policy, _parts(query, policy, resolve, expand, survey)):
@@ -74,15 +78,15 @@ class PartSaid(Struct, frozen=True):
     why: str
 
 
-def passing(query: Query, policy: Policy, resolve: Resolve, expand: Expand | None = None, survey: Survey | None = None) -> list[PartSaid]:
+def passing(
+    query: Query, policy: Policy, resolve: Resolve, expand: Expand | None = None, survey: Survey | None = None
+) -> list[PartSaid]:
     """What each part of the call rests on, where nothing stricter decides."""
     parts = _parts(query, policy, resolve, expand, survey)
     return [PartSaid(part.label, _passes(part, policy)) for part in parts if not isinstance(part, WholePart)]
 
 
-def _parts(
-    query: Query, policy: Policy, resolve: Resolve, expand: Expand | None, survey: Survey | None
-) -> list[Part]:
+def _parts(query: Query, policy: Policy, resolve: Resolve, expand: Expand | None, survey: Survey | None) -> list[Part]:
     cwd = query.cwd or policy.cwd
     parts: list[Part] = []
     for subject in query.subjects:

@@ -4,10 +4,9 @@ import re
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
-
 from tugline.rules.names import names
 from tugline.rules.shell_outputs import output_of
+from tugline.rules.shell_parts import SHADOW_NAMES, Analysis, Folders, Member, Redirect, enter
 from tugline.rules.shell_values import Values, plain_variable, settle, spread, variants, with_output
 from tugline.rules.shell_words import WORDS, Lowering, Opaque, Output, Word
 
@@ -26,55 +25,6 @@ _ODD = re.compile(
     "\ud800-\udfff\U000e0000-\U000e007f]"
 )
 
-Folders = tuple[str, ...] | None
-"""Where a command may run, relative to where the whole starts; `None`: anywhere."""
-
-
-class Member(Struct, frozen=True):
-    """One simple command: the variables set for it, its words, and the folders that it may run in.
-
-    `inner`: it is text that another member hands to a shell; it counts for deny and ask rules only.
-    """
-
-    words: tuple[Word, ...]
-    env: tuple[tuple[str, Word], ...] = ()
-    folders: Folders = ("",)
-    raw: str = ""
-    inner: bool = False
-    piped: Output | None = None
-    """What is known of the lines that it gets through a pipe."""
-
-    @property
-    def name(self) -> str | None:
-        """The first word, where it is known."""
-        return self.words[0].text if self.words else ""
-
-
-class Redirect(Struct, frozen=True):
-    """A redirection to or from a file."""
-
-    target: Word
-    edit: bool
-    folders: Folders
-
-
-class Analysis(Struct, frozen=True):
-    """What is known of a command. `opaque` and `shadow` say why it must be asked about; empty where it need not."""
-
-    command: str
-    members: tuple[Member, ...] = ()
-    redirects: tuple[Redirect, ...] = ()
-    opaque: str = ""
-    shadow: str = ""
-    moves: bool = False
-    """It changes the working directory that later calls start in."""
-    texts: tuple[str, ...] = ()
-    """What here-documents and here-strings hold."""
-    assigned: tuple[str, ...] = ()
-    """Known texts that variables get."""
-    hidden: tuple[str, ...] = ()
-    """Readings of a command that does not parse, for deny rules."""
-
 
 @lru_cache(maxsize=512)
 def analyse(command: str) -> Analysis:
@@ -88,7 +38,8 @@ def analyse(command: str) -> Analysis:
     if sum(map(source.count, (b"|", b"<", b">", b"(", b")", b"["))) > OPERATOR_LIMIT:
         return Analysis(command, opaque=f"it has more than {OPERATOR_LIMIT} operators")
     walk = _Walk(source)
-    opaque, hidden = "", ()
+    opaque = ""
+    hidden: tuple[str, ...] = ()
     root = _parser().parse(source).root_node
     try:
         walk.run(root)
@@ -139,21 +90,11 @@ _REDIRECTS = frozenset(["file_redirect", "herestring_redirect", "heredoc_redirec
 _OPERATORS_TEST = names("[ ] [[ ]] ( ) ! && || == = != < > =~ -a -o")
 _TEST_SAFE = names("-a -b -c -d -e -f -g -h -k -p -r -s -t -u -w -x -G -L -N -O -S -z -n -nt -ot -ef")
 _TEST_NUMBERS = frozenset(["-eq", "-ne", "-lt", "-le", "-gt", "-ge"])
-_PLAIN_REGEX = re.compile(r"(?:[\w^.*+?{},@%:/=-]|\\[.\[\]()+*?|/$]|\[[\w^.*+?@%:/=-]+\]|[()|]|\$(?=[)|]|\Z))+", re.ASCII)
+_PLAIN_REGEX = re.compile(
+    r"(?:[\w^.*+?{},@%:/=-]|\\[.\[\]()+*?|/$]|\[[\w^.*+?@%:/=-]+\]|[()|]|\$(?=[)|]|\Z))+", re.ASCII
+)
 _DESCRIPTOR = re.compile(r"[0-9]+\Z|\{\w+\}\Z")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
-_SHADOW_NAMES = names(
-    "PATH IFS ENV BASH_ENV PS4 PROMPT_COMMAND SHELLOPTS BASHOPTS CDPATH GLOBIGNORE EXECIGNORE FIGNORE HOME PWD "
-    "OLDPWD POSIXLY_CORRECT BASH_CMDS BASH_ALIASES HISTFILE TMPDIR SHELL BASH_XTRACEFD BASH_LOADABLES_PATH"
-)
-HARMLESS_ENV = names(
-    "LANG LC_ALL LC_COLLATE LC_CTYPE LC_MESSAGES LC_NUMERIC LC_TIME TZ TERM NO_COLOR FORCE_COLOR CLICOLOR COLUMNS "
-    "LINES CI DEBUG NODE_ENV RAILS_ENV RACK_ENV FLASK_ENV APP_ENV GO111MODULE GOOS GOARCH CGO_ENABLED "
-    "RUST_BACKTRACE RUST_LOG PYTHONUNBUFFERED PYTHONDONTWRITEBYTECODE PYTHONHASHSEED PYTHONIOENCODING PYTHONUTF8 "
-    "DJANGO_DEBUG VERBOSE V"
-)
-"""Variables that, set to a plain word, change how a program speaks and not what it runs."""
-_PLAIN_VALUE = re.compile(r"[A-Za-z0-9._@,=+-]*\Z")
 _SHADOWING = names(
     "alias unalias hash enable trap shopt bind complete compopt source . function declare typeset local readonly "
     "coproc set exec pushd popd dirs suspend caller fc history logout disown"
@@ -163,19 +104,6 @@ _RUNS_HERE = names("eval source . builtin command exec trap enable shopt set")
 _QUIET = names("echo cat grep ls wc head tail sort rm cp mv mkdir git test sed awk printf basename dirname rg find")
 """Commands of loops of which it is known that they assign nothing, whatever their words are."""
 _ASSIGNERS = names("read mapfile readarray getopts unset wait let printf export declare typeset local readonly")
-
-
-_PAGERS = frozenset(["PAGER", "GIT_PAGER", "MANPAGER", "SYSTEMD_PAGER"])
-_ZONE = re.compile(r"[A-Z][A-Za-z]*(?:/[A-Z][A-Za-z_]*){0,2}[+-]?[0-9]*\Z")
-
-
-def harmless_env(name: str, value: Word) -> bool:
-    """Whether setting this variable for a command leaves open what it runs."""
-    if name in _PAGERS:
-        return value.text in ("", "cat")
-    if name == "TZ" and value.text is not None and _ZONE.match(value.text):
-        return True
-    return name in HARMLESS_ENV and value.text is not None and _PLAIN_VALUE.match(value.text) is not None
 
 
 def _join(folders: Folders, more: Folders) -> Folders:
@@ -664,10 +592,10 @@ class _Walk:
         words = member.words
         name = member.name
         variables = [word.text for word in words[1:] if word.text != "-r"]
-        if name == "read" and self.piped is not None and len(variables) == 1 and variables[0] is not None:
-            if all(variable == "IFS" and value.text == "" for variable, value in member.env):
-                self.values[variables[0]] = (Word(text=None, raw="…", output=self.piped),)
-                return
+        whole = all(variable == "IFS" and value.text == "" for variable, value in member.env)
+        if name == "read" and self.piped is not None and whole and len(variables) == 1 and variables[0] is not None:
+            self.values[variables[0]] = (Word(text=None, raw="…", output=self.piped),)
+            return
         if not words or name in _ASSIGNERS:
             for word in words[1:]:
                 if word.text is None:
@@ -688,14 +616,14 @@ class _Walk:
             self.shadow = self.shadow or f"{name} changes what later commands mean"
         if name in _ASSIGNERS:
             for word in member.words[1:]:
-                if word.text is not None and word.text.split("=")[0].split("[")[0] in _SHADOW_NAMES:
+                if word.text is not None and word.text.split("=")[0].split("[")[0] in SHADOW_NAMES:
                     self.shadow = self.shadow or f"it sets {word.text.split('=')[0]}"
         for variable, _ in member.env:
             if not (variable == "IFS" and name == "read"):
                 self._check_variable(variable)
 
     def _check_variable(self, name: str) -> None:
-        if name in _SHADOW_NAMES or name.startswith(("LD_", "DYLD_", "BASH_FUNC")):
+        if name in SHADOW_NAMES or name.startswith(("LD_", "DYLD_", "BASH_FUNC")):
             self.shadow = self.shadow or f"it sets {name}"
 
     def _moved(self, member: Member, folders: Folders) -> tuple[Folders, Folders]:
@@ -806,7 +734,12 @@ class _Walk:
                 number = word.output is not None and word.output.kind == "number"
                 if numbers and not number and not re.fullmatch(r"-?[0-9]+", word.text or ""):
                     raise Opaque("a test that can evaluate text")
-                if not double and not number and not word.choices and ((word.text is None and not word.single) or word.text in ("-v", "-R")):
+                if (
+                    not double
+                    and not number
+                    and not word.choices
+                    and ((word.text is None and not word.single) or word.text in ("-v", "-R"))
+                ):
                     raise Opaque("a test whose operators are not certain")
                 words.append(word)
             elif part.is_named or self.low.text(part) not in _OPERATORS_TEST:
@@ -820,31 +753,6 @@ def _flat(words: list[Word]) -> list[Word]:
 def _settled(word: Word) -> bool:
     """Whether the word can be kept as a variable's value."""
     return word.text is not None or word.glob is not None or word.output is not None
-
-
-def enter(folders: Folders, target: str, *, logical: bool = False) -> Folders:
-    """Where one is after going from one of the folders to the target. `logical`: as `cd` goes, back by name."""
-    if target.startswith(("/", "~")):
-        return (target,) if ".." not in target.split("/") else None
-    if folders is None:
-        return None
-    found = [_onward(folder, target, logical=logical) for folder in folders]
-    return tuple(dict.fromkeys(folder or "" for folder in found)) if None not in found else None
-
-
-def _onward(folder: str, target: str, *, logical: bool) -> str | None:
-    steps = [step for step in folder.split("/") if step]
-    for step in target.split("/"):
-        if step in ("", "."):
-            continue
-        # `..` behind a name depends on links: bash goes back by name, the system by target
-        if step == ".." and steps and steps[-1] != "..":
-            if not logical or folder.startswith(("/", "~")):
-                return None
-            steps.pop()
-        else:
-            steps.append(step)
-    return ("/" if folder.startswith("/") else "") + "/".join(steps)
 
 
 def _mild(member: Member) -> bool:

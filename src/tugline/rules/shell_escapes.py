@@ -39,7 +39,9 @@ def _git(texts: Sequence[str]) -> bool:
     if git_options(sub) is not None:
         return any(_is_option(text, "--output") for text in texts[before + 1 :])
     if sub == "config":
-        return any(re.match(r"(?i)alias\.|core\.|.*command|.*\.(?:cmd|tool|helper|program|textconv)", text) for text in texts)
+        return any(
+            re.match(r"(?i)alias\.|core\.|.*command|.*\.(?:cmd|tool|helper|program|textconv)", text) for text in texts
+        )
     return sub in ("filter-branch", "difftool", "mergetool") or (sub == "bisect" and "run" in texts) or (
         sub == "submodule" and "foreach" in texts
     )  # fmt: skip

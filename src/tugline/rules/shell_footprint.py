@@ -1,7 +1,9 @@
 """What a shell command touches, for the scheduler: nothing, only reads, or changes."""
 
-from tugline.rules.shell import Analysis, analyse
-from tugline.rules.shell_commands import Reads, reads
+from tugline.rules.shell import analyse
+from tugline.rules.shell_commands import reads
+from tugline.rules.shell_options import Reads
+from tugline.rules.shell_parts import Analysis
 from tugline.rules.shell_wrappers import plain
 
 

@@ -10,12 +10,16 @@ from tugline.rules.shell_words import Word
 
 _LIMIT = 48
 _BLANK_OR_OPERATOR = re.compile(r"[\s;|&$`]")
-_QUOTED = re.compile(r"\"((?:[^\"\\]|\\.)*)\"|'((?:[^'\\]|\\.)*)'|`([^`]*)`|\bqx?\(([^()]*)\)|\bqx\{([^{}]*)\}", re.DOTALL)
+_QUOTED = re.compile(
+    r"\"((?:[^\"\\]|\\.)*)\"|'((?:[^'\\]|\\.)*)'|`([^`]*)`|\bqx?\(([^()]*)\)|\bqx\{([^{}]*)\}", re.DOTALL
+)
 _CALLS = re.compile(
     r"system|exec|popen|subprocess|spawn|\brun\b|\bcall\b|check_output|qx|`|shell_exec|passthru|proc_open|\bsh\b|pty|\|"
     r"|getline"
 )
-_LEAD = re.compile(r"\A(?:exec=|--[a-z-]+=|[+:]*!+|[+:]*(?:shell|system|exec|spawn|\.shell|\.system|\\!)\b|\w[\w.-]*=!?|-\w+=)\s*")
+_LEAD = re.compile(
+    r"\A(?:exec=|--[a-z-]+=|[+:]*!+|[+:]*(?:shell|system|exec|spawn|\.shell|\.system|\\!)\b|\w[\w.-]*=!?|-\w+=)\s*"
+)
 _RUNNING_VARIABLE = re.compile(
     r"(?:PAGER|EDITOR|VISUAL|COMMAND|SSH|ASKPASS|BROWSER|LESSOPEN|LESSCLOSE|PS[0-4]|BASH_ENV|ENV|DIFF|SHELL|CC|CXX|"
     r"WRAPPER|FLAGS|OPTIONS)\Z"
@@ -71,7 +75,9 @@ def _code(name: str, known: Sequence[str]) -> Iterator[str]:
         if name in ("sed", "gsed"):
             if not shell_sed.only_prints(text):
                 yield from re.findall(r"(?:\A|[;{}\n0-9$/!~ ])e[ \t]+([^\n]+)", text)
-                yield from re.split(r"(?<!\\)[/|#,]", text)[1:3] if re.search(r"[gIimM0-9]*e[gIimM0-9]*\Z", text) else ()
+                yield from (
+                    re.split(r"(?<!\\)[/|#,]", text)[1:3] if re.search(r"[gIimM0-9]*e[gIimM0-9]*\Z", text) else ()
+                )
         elif name.endswith("awk"):
             if not shell_awk.only_prints(text):
                 yield from quoted(text)
@@ -118,7 +124,7 @@ def paths_in(name: str, text: str) -> Iterator[str]:
             yield part.rpartition("@")[2]
         if "file://" in part:
             yield part.partition("file://")[2]
-    if name in word_list("runners.txt", "code") or name in word_list("runners.txt", "text"):
-        if re.search(r"[\s\"'(;]", text):
-            yield from quoted(text)
-            yield from re.findall(r"[\w.~/+-]*[./][\w./~+-]+", text)[:_LIMIT]
+    runs = name in word_list("runners.txt", "code") or name in word_list("runners.txt", "text")
+    if runs and re.search(r"[\s\"'(;]", text):
+        yield from quoted(text)
+        yield from re.findall(r"[\w.~/+-]*[./][\w./~+-]+", text)[:_LIMIT]

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 
 from tugline.rules.names import names
 from tugline.rules.shell_words import Output, Word
@@ -51,7 +52,7 @@ def _find(words: list[Word]) -> Output | None:
     if None in texts[:1] or any(text in ("-printf", "-ls", "-follow", "-L") for text in texts):
         return None
     alternatives = any(text in ("-o", "-or", ",") for text in texts)
-    pairs = list(zip(texts, texts[1:], strict=False))
+    pairs = list(pairwise(texts))
     files_only = ("-type", "f") in pairs and not alternatives and ("!", "-type") not in pairs
     return Output("listing", tuple(starts) or (HERE,), split=True, links=not files_only)
 

@@ -104,7 +104,7 @@ class _Script:
         if closing is None:
             # an open bracket that is none, such as in the replacement of s
             return
-        if end in closing[0] or "\\" in closing[0].removesuffix("]") and "\\]" in closing[0]:
+        if end in closing[0] or ("\\" in closing[0].removesuffix("]") and "\\]" in closing[0]):
             raise _Unknown
         self.at = closing.end()
 

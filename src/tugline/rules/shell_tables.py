@@ -54,7 +54,7 @@ class TableError(ValueError):
 
 
 def _text(name: str) -> str:
-    loader = __spec__.loader if __spec__ is not None else None
+    loader = __spec__.loader
     if loader is None:
         raise TableError(f"{name} cannot be loaded")
     path = os.path.join(os.path.dirname(__file__), "tables", name)

@@ -76,7 +76,9 @@ _EXPANDS = re.compile(r"(?<!\\)(?:\\\\)*(?:`|\$[A-Za-z0-9_({\[@*#?!$'\"-])")
 _OPEN_END = re.compile(r"(?<!\\)(?:\\\\)*(?:\$|\\)\Z")
 _NUMBERS = re.compile(rb"\$\(\([0-9+*/%() \t<>=-]*\)\)\Z")
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "e": "\x1b", "E": "\x1b", "f": "\f", "v": "\v"}
-_PARAMETER = frozenset([*"- + % # / ^ ,".split(), "${", "}", ":-", ":+", "%%", "##", "//", "^^", ",,", "/#", "/%"])
+_PARAMETER = frozenset(
+    [*["-", "+", "%", "#", "/", "^", ","], "${", "}", ":-", ":+", "%%", "##", "//", "^^", ",,", "/#", "/%"]
+)
 _PARAMETER_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*|[0-9]+|[@*#?$!-]")
 _VARIABLES = frozenset(["variable_name", "special_variable_name"])
 WORDS = names(

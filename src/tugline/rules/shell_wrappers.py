@@ -6,10 +6,11 @@ from collections.abc import Iterator, Sequence
 from msgspec import Struct
 
 from tugline.rules.names import names
-from tugline.rules.shell import Analysis, Folders, Member, analyse, enter, harmless_env
+from tugline.rules.shell import analyse
 from tugline.rules.shell_hidden import quoted, texts_of, variable_texts
-from tugline.rules.shell_tables import word_list
 from tugline.rules.shell_outputs import HERE
+from tugline.rules.shell_parts import Analysis, Folders, Member, enter, harmless_env
+from tugline.rules.shell_tables import word_list
 from tugline.rules.shell_words import Output, Word
 
 Argv = tuple[Word, ...]
@@ -79,7 +80,9 @@ def _inner(name: str, argv: Argv) -> Iterator[Argv]:
             after_option = text != "--"
             continue
         yield argv[position:] + tail
-        passing = anywhere or after_option or text is None or _NAME_VALUE.match(text) or re.fullmatch(r"[0-9.]+[a-z]*", text)
+        passing = (
+            anywhere or after_option or text is None or _NAME_VALUE.match(text) or re.fullmatch(r"[0-9.]+[a-z]*", text)
+        )
         if not passing:
             if not skip:
                 return
