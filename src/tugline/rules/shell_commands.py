@@ -204,7 +204,8 @@ def _set(words: Sequence[Word]) -> Reads | None:
 _PS = re.compile(
     r"-?(aux|ax|au|a|u|x|ef|e|f|A|aef|auxf|auxww|efww|faux|ww|w|H|T|L|j|l|h)|--sort=[-+%a-z,]+|--no-headers|--forest"
 )
-_PS_FIELDS = re.compile(r"(?:pid|ppid|pgid|sid|tid|user|uid|ruser|group|gid|comm|cmd|args|command|etime|etimes|time|stat"
+_PS_FIELDS = re.compile(r"(?:pid|ppid|pgid|sid|tid|user|uid|ruser|group|gid|comm|cmd|args|command|etime|etimes"
+                        r"|time|stat"
                         r"|state"
                         r"|start|lstart|start_time|%cpu|%mem|pcpu|pmem|rss|vsz|sz|nice|ni|pri|tty|tt|wchan|psr|nlwp|c"
                         r"|ucmd|fname|=|,)+")  # fmt: skip

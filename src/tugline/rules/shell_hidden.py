@@ -86,10 +86,12 @@ def _code(name: str, known: Sequence[str]) -> Iterator[str]:
 
 
 def _git_texts(argv: Sequence[Word]) -> Iterator[str]:
-    texts = [word.text or "" for word in argv[1:]]
+    texts = [word.text or "" for word in argv[1:]][: 4 * _LIMIT]
+    configures = False
     for position, text in enumerate(texts):
         before = texts[position - 1] if position else ""
-        if before in ("-c", "--config") or "config" in texts[:position]:
+        configures = configures or before == "config"
+        if before in ("-c", "--config") or configures:
             value = text.partition("=")[2] or text
             yield value.lstrip("!")
             if "alias." in text or "alias." in before:

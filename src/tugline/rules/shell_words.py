@@ -290,9 +290,11 @@ class _Piece(Struct, frozen=True):
 
 def _with_hole(raw: str, pieces: list[_Piece], *, single: bool) -> Word:
     holes = [position for position, piece in enumerate(pieces) if piece.text is None]
-    others = [piece for position, piece in enumerate(pieces) if position not in holes]
+    if len(holes) != 1:
+        return Word(text=None, raw=raw, single=single)
+    others = [piece for piece in pieces if piece.text is not None]
     plain = not any(piece.glob or piece.home or re.search(r"[=:]?~", piece.bare) for piece in others)
-    if len(holes) != 1 or not plain or not pieces[holes[0]].hole:
+    if not plain or not pieces[holes[0]].hole:
         return Word(text=None, raw=raw, single=single)
     head = "".join(piece.text or "" for piece in pieces[: holes[0]])
     tail = "".join(piece.text or "" for piece in pieces[holes[0] + 1 :])

@@ -2,6 +2,8 @@
 
 import re
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from itertools import islice
 
 from msgspec import Struct
 
@@ -17,8 +19,12 @@ Argv = tuple[Word, ...]
 
 _NEVER_BY_PREFIX = frozenset(["watch", "setsid", "ionice", "flock"])
 _LAYER_LIMIT = 64
+_WORD_LIMIT = 4_000
+"""Words of all layers of a command together; beyond that some is unseen."""
 _SCRIPT_DEPTH = 4
 _SCRIPT_LIMIT = 200
+_TEXT_LIMIT = 64_000
+"""Characters of text that commands hand to shells; of more some is unseen."""
 
 _NAME_VALUE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\+?=")
 
@@ -36,19 +42,24 @@ def base_name(text: str) -> str:
     return text.rpartition("/")[2] or text
 
 
+@lru_cache(maxsize=1024)
 def all_layers(member: Member) -> Layers:
     """Every command that the member may run, for deny and ask rules. Too many rather than too few."""
     found: list[Argv] = []
     scripts: list[str] = list(variable_texts(member.env))
     uncertain = False
     pending: list[Argv] = [member.words] if member.words else []
+    seen: set[Argv] = set()
+    budget = _WORD_LIMIT
     while pending:
         argv = pending.pop(0)
-        if not argv or argv in found:
+        if not argv or argv in seen:
             continue
-        if len(found) >= _LAYER_LIMIT:
+        budget -= len(argv)
+        if len(found) >= _LAYER_LIMIT or (budget < 0 and found):
             uncertain = True
             break
+        seen.add(argv)
         found.append(argv)
         name = None if argv[0].text is None else base_name(argv[0].text)
         if name is None:
@@ -58,9 +69,9 @@ def all_layers(member: Member) -> Layers:
         scripts.extend(texts)
         uncertain = uncertain or not sure
         if name in word_list("runners.txt", "wrappers"):
-            pending.extend(_inner(name, argv))
+            pending.extend(islice(_inner(name, argv), _LAYER_LIMIT))
         elif name in ("find", "fd", "fdfind"):
-            pending.extend(_executed(argv))
+            pending.extend(islice(_executed(argv), _LAYER_LIMIT))
         elif name == "git":
             stripped = _git_command(argv)
             if stripped is not None:
@@ -190,12 +201,14 @@ def all_members(analysis: Analysis) -> tuple[tuple[Member, ...], tuple[Analysis,
         look(member, 0)
     pending.extend((script, ("",), 0) for script in analysis.hidden)
     seen: set[str] = set()
+    budget = _TEXT_LIMIT
     while pending:
         script, folders, depth = pending.pop()
         if script in seen or not script.strip():
             continue
         seen.add(script)
-        if depth >= _SCRIPT_DEPTH or len(members) > 1024 or len(seen) > _SCRIPT_LIMIT:
+        budget -= len(script)
+        if budget < 0 or depth >= _SCRIPT_DEPTH or len(members) > 1024 or len(seen) > _SCRIPT_LIMIT:
             uncertain = True
             break
         found = analyse(script)
