@@ -214,7 +214,8 @@ async def test_replay_shows_which_calls_a_new_policy_would_decide_differently(de
     assert_clean(missing)
 
 
-TOOLS = {tool.name: tool for tool in (Read(), Write(), Edit(), NotebookEdit(), Glob(), Grep(), Bash(), TodoWrite())}
+_ALL: tuple[Any, ...] = (Read(), Write(), Edit(), NotebookEdit(), Glob(), Grep(), Bash(), TodoWrite())
+TOOLS = {tool.name: tool for tool in _ALL}
 FIELDS = {
     "Read": ("file_path",),
     "Write": ("file_path", "content"),
@@ -232,16 +233,16 @@ def test_a_call_of_an_outsider_is_judged_as_the_tool_itself_would_have_it(name: 
     given_ = dict(zip(FIELDS[name], values, strict=False))
     tool = TOOLS[name]
     try:
-        data = tool.parse({**given_, "todos": []} if name == "TodoWrite" else given_)  # type: ignore[attr-defined]
+        data = tool.parse({**given_, "todos": []} if name == "TodoWrite" else given_)
     except Exception:
         return
     try:
         query = query_of(name, given_, "/w")
     except TuglineError:
         pytest.fail(f"{name} {given_}")
-    assert query.subjects == tuple(tool.subjects(data))  # type: ignore[attr-defined]
+    assert query.subjects == tuple(tool.subjects(data))
     assert query.filtered == tool.filtered
-    assert name == "Bash" or query.footprint == tool.footprint(data)  # type: ignore[attr-defined]
+    assert name == "Bash" or query.footprint == tool.footprint(data)
 
 
 @given(st.binary(max_size=200) | st.text(max_size=200).map(str.encode))
