@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tugline.rules.shell import Member, analyse
+from tugline.rules.shell import analyse
+from tugline.rules.shell_parts import Member
 
 BASH = "/bin/bash"
 HANDLER = r"""command_not_found_handle() { local IFS=$'\x1f'; printf '%s\x1f\x1e' "$*" >&9; }; eval "$1" """

@@ -3,8 +3,11 @@
 import os
 from collections.abc import Mapping, Sequence
 
+from msgspec import structs
+
 from tugline.app.config import real_folder
 from tugline.app.core import Core
+from tugline.app.policy import policy_of
 from tugline.app.settings_keeper import SettingsKeeper
 from tugline.config.load import Config
 from tugline.loop.gate import Classifying, Gate
@@ -12,7 +15,6 @@ from tugline.loop.transcript import Transcript
 from tugline.net.client import HttpClient
 from tugline.options import Options
 from tugline.ports import Planner, Tool, WorkspaceError
-from tugline.rules.permission import Policy
 from tugline.rules.shell_footprint import is_read_only
 from tugline.runtime.attendant import FunctionResponder
 from tugline.runtime.errands import Errands
@@ -38,7 +40,7 @@ from tugline.tools.builtin.write import Write
 from tugline.tools.search import Hides
 from tugline.tools.toolset import Toolset, chosen, joined
 from tugline.workspaces.environment import child_environment
-from tugline.workspaces.expansion import expand
+from tugline.workspaces.expansion import expand, survey
 from tugline.workspaces.local import LocalWorkspace
 from tugline.workspaces.roster import Roster
 
@@ -60,15 +62,9 @@ def make_workspace(
 
 def make_standing(config: Config, workspace: LocalWorkspace, kept: str, plan: str = "") -> Standing:
     """The mode and rules that a session begins with; `plan` is the file of its plan."""
-    policy = Policy(
-        mode=config.settings.permissions.default_mode,
-        allow=config.allow,
-        ask=config.ask,
-        deny=config.deny,
+    policy = structs.replace(
+        policy_of(config),
         directories=workspace.roots,
-        cwd=config.cwd,
-        home=config.home,
-        project_root=config.project_root,
         readable=tuple(path for path in (kept, plan) if path),
         own=(os.path.realpath(config.folders.config),),
         plan_file=plan,
@@ -81,7 +77,7 @@ def make_standing(config: Config, workspace: LocalWorkspace, kept: str, plan: st
             return None
 
     keeper = SettingsKeeper(config)
-    return Standing(policy, resolve, expand=expand, keeper=keeper, forbidden=config.forbidden_modes)
+    return Standing(policy, resolve, expand=expand, survey=survey, keeper=keeper, forbidden=config.forbidden_modes)
 
 
 def make_gate(

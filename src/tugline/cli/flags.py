@@ -74,6 +74,7 @@ COMMANDS = {
     "config": "show the settings and where each comes from, their JSON schema, or the files of instructions",
     "sessions": "list, read, search, export, name, archive and clean up sessions",
     "trust": "what of a folder's own settings counts: show it and approve it",
+    "policy": "say what the permission rules decide about a call, and why; test rules",
     "model-server": "serve a scripted model over HTTP, for tests",
     "completion": "print the completion script of a shell",
     "help": "print this text",
@@ -81,7 +82,7 @@ COMMANDS = {
 """Sub-commands, with what they do."""
 
 LATER_COMMANDS = (
-    "acp", "agents", "doctor", "fleet", "jobs", "mcp", "plugin", "policy", "run", "serve", "skills",
+    "acp", "agents", "doctor", "fleet", "jobs", "mcp", "plugin", "run", "serve", "skills",
     "tasks", "team", "trace", "worker",
 )  # fmt: skip
 """Sub-commands that are planned, and not there yet."""
