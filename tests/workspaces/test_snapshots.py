@@ -89,6 +89,17 @@ def test_a_file_that_is_written_again_and_again_is_seen_each_time(tmp_path: Path
         assert looker.names() == {"a.txt": "~"}
 
 
+def test_a_change_within_one_second_that_keeps_the_size_is_seen(tmp_path: Path) -> None:
+    """git compares whole seconds, and looks closer only at files that are as young as its index."""
+    shop, looker = make(tmp_path)
+    past = (time.time_ns() // 1_000_000_000 - 10) * 1_000_000_000
+    os.utime(shop.work / "a.txt", ns=(past, past))
+    looker.look()
+    shop.write("a.txt", "x\n")
+    os.utime(shop.work / "a.txt", ns=(past + 1, past + 1))
+    assert looker.names() == {"a.txt": "~"}
+
+
 def test_what_git_ignores_is_left_out_but_not_what_it_tracks_all_the_same(tmp_path: Path) -> None:
     shop, looker = make(tmp_path, {".gitignore": "build/\n*.log\n", "kept.txt": ""})
     shop.write("kept.log", "tracked\n")
