@@ -663,6 +663,9 @@ class _Walk:
         # what stands behind = is neither cut at blanks nor taken for a pattern of names
         if value.glob is not None:
             value = Word(text=None, raw=value.raw)
+        if any(part.type == "+=" for part in node.children):
+            self.values.pop(name, None)
+            return
         found = value.choices or (value,)
         self.assigned.extend(each.text for each in found if each.text)
         if all(_settled(each) for each in found):
