@@ -2,14 +2,16 @@
 
 from collections.abc import Mapping, Sequence
 
+from msgspec import structs
+
 from tugline.app.config import real_folder
+from tugline.app.policy import policy_of
 from tugline.config.load import Config
 from tugline.config.save import save_rules
 from tugline.net.client import HttpClient
 from tugline.options import Options
 from tugline.ports import Tool, WorkspaceError
 from tugline.protocol.errors import ConfigError
-from tugline.rules.permission import Policy
 from tugline.rules.shell_footprint import is_read_only
 from tugline.runtime.errands import Errands
 from tugline.runtime.questions import Questions
@@ -28,7 +30,7 @@ from tugline.tools.builtin.write import Write
 from tugline.tools.search import Hides
 from tugline.tools.toolset import Toolset, chosen, joined
 from tugline.workspaces.environment import child_environment
-from tugline.workspaces.expansion import expand
+from tugline.workspaces.expansion import expand, survey
 from tugline.workspaces.local import LocalWorkspace
 
 
@@ -47,17 +49,7 @@ def make_workspace(config: Config, environ: Mapping[str, str], kept: str) -> Loc
 
 def make_standing(config: Config, workspace: LocalWorkspace, kept: str) -> Standing:
     """The mode and rules that a session begins with."""
-    policy = Policy(
-        mode=config.settings.permissions.default_mode,
-        allow=config.allow,
-        ask=config.ask,
-        deny=config.deny,
-        directories=workspace.roots,
-        cwd=config.cwd,
-        home=config.home,
-        project_root=config.project_root,
-        readable=(kept,),
-    )
+    policy = structs.replace(policy_of(config), readable=(kept,))
 
     def resolve(path: str, cwd: str) -> tuple[str, str] | None:
         try:
@@ -65,7 +57,7 @@ def make_standing(config: Config, workspace: LocalWorkspace, kept: str) -> Stand
         except WorkspaceError:
             return None
 
-    return Standing(policy, resolve, expand=expand, save=lambda rules: _keep_rules(config, rules))
+    return Standing(policy, resolve, expand=expand, survey=survey, save=lambda rules: _keep_rules(config, rules))
 
 
 def _keep_rules(config: Config, rules: Sequence[str]) -> str:

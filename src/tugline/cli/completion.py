@@ -45,6 +45,7 @@ def _bash() -> str:
             "  esac",
             '  case "${COMP_WORDS[1]}" in',
             '    config) COMPREPLY=($(compgen -W "show context schema --origin --json" -- "$word")); return ;;',
+            '    policy) COMPREPLY=($(compgen -f -W "explain test replay check --jsonl --json" -- "$word")); return ;;',
             f'    completion) COMPREPLY=($(compgen -W "{" ".join(_SHELLS)}" -- "$word")); return ;;',
             '    demo) COMPREPLY=($(compgen -W "--keep" -- "$word")); return ;;',
             '    model-server) COMPREPLY=($(compgen -f -- "$word")); return ;;',
@@ -70,6 +71,7 @@ def _zsh() -> str:
             "  if (( CURRENT == 2 )) && [[ $words[2] != -* ]]; then _describe command commands; fi",
             "  case $words[2] in",
             "    config) compadd show context schema -- --origin --json; return ;;",
+            "    policy) compadd explain test replay check -- --jsonl --json; _files; return ;;",
             f"    completion) compadd {' '.join(_SHELLS)}; return ;;",
             "    demo) compadd -- --keep; return ;;",
             "    model-server) _files; return ;;",
@@ -107,6 +109,7 @@ def _fish() -> str:
     for name, text in COMMANDS.items():
         lines.append(f"complete -c tugline -n __fish_use_subcommand -a {name} -d '{text}'")
     lines.append("complete -c tugline -n '__fish_seen_subcommand_from config' -a 'show context schema'")
+    lines.append("complete -c tugline -n '__fish_seen_subcommand_from policy' -F -a 'explain test replay check'")
     lines.append(f"complete -c tugline -n '__fish_seen_subcommand_from completion' -a '{' '.join(_SHELLS)}'")
     lines.append("complete -c tugline -n '__fish_seen_subcommand_from model-server' -F")
     return "\n".join(lines) + "\n"

@@ -72,6 +72,7 @@ LATER_FLAGS = (
 COMMANDS = {
     "demo": "see it work on a small project, with a scripted model and no key",
     "config": "show the settings and where each comes from, their JSON schema, or the files of instructions",
+    "policy": "say what the permission rules decide about a call, and why; test rules",
     "model-server": "serve a scripted model over HTTP, for tests",
     "completion": "print the completion script of a shell",
     "help": "print this text",
@@ -79,7 +80,7 @@ COMMANDS = {
 """Sub-commands, with what they do."""
 
 LATER_COMMANDS = (
-    "acp", "agents", "doctor", "fleet", "jobs", "mcp", "plugin", "policy", "run", "serve", "sessions", "skills",
+    "acp", "agents", "doctor", "fleet", "jobs", "mcp", "plugin", "run", "serve", "sessions", "skills",
     "tasks", "team", "trace", "worker",
 )  # fmt: skip
 """Sub-commands that are planned, and not there yet."""

@@ -59,6 +59,10 @@ Commands
   config show [--origin] [--json]  the settings, and where each comes from
   config context [--json]        the files of instructions: what is loaded, what is left out, and why
   config schema                  the JSON schema of settings files
+  policy explain 'Bash(git push)'  what the permission rules decide about a call, and why
+  policy test FILE               run cases of what must be allowed, asked about, denied
+  policy replay SESSION --settings NEW  which past calls other settings would decide differently
+  policy check --jsonl           a verdict per row of stdin, for programs
   model-server SCRIPT            a scripted model behind HTTP, for tests of your own
   completion bash|zsh|fish       a completion script for a shell
 
@@ -88,6 +92,27 @@ context: the files of instructions (AGENTS.md, CLAUDE.md, rules): what is loaded
 and what is left out and why.
       --json                     as JSON
 schema: the JSON schema of a settings file.
+"""
+
+POLICY = """\
+tugline policy explain CALL [--json] [flags that are settings]
+tugline policy test FILE [flags that are settings]
+tugline policy replay SESSION --settings FILE|JSON
+tugline policy check --jsonl
+
+Nothing is executed, and nobody is asked.
+
+explain: the steps of the decision in their order, up to the one that decides.
+      CALL                       'Bash(git push --force)', Edit '{"file_path": "a.py"}', or {"tool": …, "input": …}
+test: cases in YAML or JSON: lists of calls under allow, ask and deny; under match and no-match, rules with lists of
+calls. With rules (allow, ask, deny) and mode in the file, these count in place of the settings'. Exit code 1 if a case
+does not hold.
+replay: the calls of a session (its id, words of its name, or its file), judged by the settings as they are and by NEW.
+check: reads rows {"id", "tool", "input", "cwd", "home", "mode", "rules": {"allow": [], "deny": [], "ask": []},
+"sandbox"} from stdin and writes {"id", "decision": "allow|ask|deny", "reason"} for each. Reads no settings.
+
+Flags that are settings: --settings, --setting-sources, --trust, --permission-mode, --allowed-tools, --disallowed-tools,
+--add-dir.
 """
 
 COMPLETION = """\

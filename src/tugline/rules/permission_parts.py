@@ -16,6 +16,9 @@ Expand = Callable[[str, str], Sequence[str] | None]
 """A file name pattern and a folder to what the shell would make of it; `None` where that is not known."""
 
 
+Survey = Callable[[str], bool | None]
+"""Whether the names below a folder (resolved) are plain, and no link there leads out of it; `None`: not known."""
+
 _BROAD = frozenset(["Bash", "WebFetch", *READERS, *EDITORS])
 """Tools of which no rule without a specifier is ever suggested."""
 

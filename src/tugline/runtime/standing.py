@@ -6,7 +6,7 @@ from msgspec import structs
 
 from tugline.protocol.permissions import Remember, Verdict
 from tugline.protocol.specs import Mode
-from tugline.rules.permission import Expand, Policy, Query, Resolve, decide, hides
+from tugline.rules.permission import Expand, Policy, Query, Resolve, Survey, decide, hides
 from tugline.rules.rule import parse_rule
 
 Save = Callable[[Sequence[str]], str]
@@ -16,10 +16,19 @@ Save = Callable[[Sequence[str]], str]
 class Standing:
     """Judges by the policy that stands at that moment, so that a change reaches what already runs."""
 
-    def __init__(self, policy: Policy, resolve: Resolve, *, expand: Expand | None = None, save: Save | None = None):
+    def __init__(
+        self,
+        policy: Policy,
+        resolve: Resolve,
+        *,
+        expand: Expand | None = None,
+        survey: Survey | None = None,
+        save: Save | None = None,
+    ):
         self.policy = policy
         self._resolve = resolve
         self._expand = expand
+        self._survey = survey
         self._save = save
 
     @property
@@ -33,7 +42,7 @@ class Standing:
 
     def judge(self, query: Query) -> Verdict:
         """The verdict on a call."""
-        return decide(query, self.policy, self._resolve, self._expand)
+        return decide(query, self.policy, self._resolve, self._expand, self._survey)
 
     def hides(self, name: str, target: str) -> bool:
         """Whether a deny rule forbids to read this file; searches leave it out."""

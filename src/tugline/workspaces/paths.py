@@ -32,9 +32,12 @@ _REASONS = {
 }
 
 
-def resolve(path: str, cwd: str) -> tuple[str, str]:
-    """The absolute path by name, and what it really points to. What does not exist yet is taken as it is written."""
-    named = _absolute(path, cwd)
+def resolve(path: str, cwd: str, home: str | None = None) -> tuple[str, str]:
+    """The absolute path by name, and what it really points to. What does not exist yet is taken as it is written.
+
+    `home`: what `~` stands for, if not the user's own folder.
+    """
+    named = _absolute(path, cwd, home)
     try:
         return _walk(named)
     except OSError as error:
@@ -65,13 +68,13 @@ def parts(path: str) -> list[str]:
     return [part for part in path.split("/") if part]
 
 
-def _absolute(path: str, cwd: str) -> str:
+def _absolute(path: str, cwd: str, home: str | None) -> str:
     if not path.strip():
         raise WorkspaceError("invalid", "The path is empty.")
     if "\0" in path:
         raise WorkspaceError("invalid", f"{path!r} is not a path: it has a NUL in it.")
     if path == "~" or path.startswith("~/"):
-        path = os.path.expanduser("~") + path[1:]
+        path = (os.path.expanduser("~") if home is None else home) + path[1:]
     return path if path.startswith("/") else f"{cwd}/{path}"
 
 
