@@ -22,7 +22,7 @@ from tugline.rules.permission_parts import (
 from tugline.rules.permission_shell import WholePart, command_parts
 from tugline.rules.rule import Rule, names_tool
 
-__all__ = ["Expand", "Policy", "Query", "Resolve", "decide", "denied_tools", "hides"]
+__all__ = ["Expand", "Policy", "Query", "Resolve", "decide", "denied_tools", "hides", "speaks_of"]
 
 SUGGESTION_LIMIT = 5
 
@@ -50,6 +50,16 @@ def decide(query: Query, policy: Policy, resolve: Resolve, expand: Expand | None
     if policy.mode == "dontAsk" and isinstance(verdict, VerdictAsk):
         return VerdictDeny(f"{verdict.reason}; the mode dontAsk denies what would be asked")
     return verdict
+
+
+def speaks_of(rule: Rule, query: Query, policy: Policy, resolve: Resolve, expand: Expand | None = None) -> bool:
+    """Whether the rule speaks of the call, or of any part of it, or it cannot be told that it does not."""
+    if ToolPart(query.tool, query.footprint).hits(rule):
+        return True
+    if rule.spec is None:
+        return False
+    parts = _parts(query, policy, resolve, expand)
+    return any(part.hits(rule) or part.may_hit(rule) for part in parts)
 
 
 def _parts(query: Query, policy: Policy, resolve: Resolve, expand: Expand | None) -> list[Part]:
