@@ -9,6 +9,8 @@ from tugline.version import __version__ as __version__
 
 _HOMES = {
     "tugline.library": ("Session", "query"),
+    "tugline.options": ("HookMatch",),
+    "tugline.protocol.hooks": ("HookInput", "HookOutput"),
     "tugline.sessions": ("Sessions",),
     "tugline.tools.define": ("tool",),
     "tugline.ports": ("Provider", "Tool", "ToolContext"),
@@ -29,12 +31,12 @@ _HOMES = {
     ),
     "tugline.protocol.events": (
         "BlockBegan", "BlockFinished", "CallFinished", "CallProgress", "CallStarted", "CompactionFinished",
-        "CompactionStarted", "Crashed", "DirectoryAdded", "Event", "FilesRewound", "InputDelta", "InquiryAsked",
-        "InstructionsLoaded", "LimitReached", "ModeChanged", "ModelChanged", "Notice", "Origin", "PermissionAsked",
-        "PermissionDecided", "PlanAsked", "QuestionClosed", "ReplyBegan", "ReplyFinished", "RequestStarted",
-        "ResultAdded", "RetryWaiting", "SessionBranched", "SessionStarted", "TaskFinished", "TaskProgress",
-        "TaskStarted", "TextDelta", "ThinkingDelta", "Tombstone", "TrustAsked", "TurnFinished", "TurnStarted",
-        "UsageReported", "UserAdded",
+        "CompactionStarted", "Crashed", "DirectoryAdded", "Event", "FilesRewound", "HookFinished", "HookStarted",
+        "InputDelta", "InquiryAsked", "InstructionsLoaded", "LimitReached", "ModeChanged", "ModelChanged", "Notice",
+        "Origin", "PermissionAsked", "PermissionDecided", "PlanAsked", "QuestionClosed", "ReplyBegan", "ReplyFinished",
+        "RequestStarted", "ResultAdded", "RetryWaiting", "SessionBranched", "SessionStarted", "TaskFinished",
+        "TaskProgress", "TaskStarted", "TextDelta", "ThinkingDelta", "Tombstone", "TrustAsked", "TurnFinished",
+        "TurnStarted", "UsageReported", "UserAdded",
     ),
     "tugline.protocol.instructions": ("LoadedFile",),
     "tugline.protocol.sessions": ("Hit", "Passage", "SessionSummary"),
@@ -70,6 +72,7 @@ def __dir__() -> list[str]:
 if TYPE_CHECKING:
     from tugline.library import Session as Session
     from tugline.library import query as query
+    from tugline.options import HookMatch as HookMatch
     from tugline.ports import Provider as Provider
     from tugline.ports import Tool as Tool
     from tugline.ports import ToolContext as ToolContext
@@ -98,6 +101,8 @@ if TYPE_CHECKING:
     from tugline.protocol.errors import TuglineError as TuglineError
     from tugline.protocol.errors import UsageError as UsageError
     from tugline.protocol.events import *  # noqa: F403
+    from tugline.protocol.hooks import HookInput as HookInput
+    from tugline.protocol.hooks import HookOutput as HookOutput
     from tugline.protocol.ids import CallId as CallId
     from tugline.protocol.ids import MessageId as MessageId
     from tugline.protocol.ids import ReplyId as ReplyId

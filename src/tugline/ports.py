@@ -14,6 +14,7 @@ from tugline.protocol.permissions import Inquiry, InquiryAnswer, PermissionAnswe
 from tugline.protocol.records import AnyRecord, Compacted, Folded, Trimmed
 from tugline.protocol.specs import (
     AgentState,
+    Content,
     Footprint,
     ModelCard,
     ModelRequest,
@@ -24,6 +25,7 @@ from tugline.protocol.specs import (
     ToolSpec,
 )
 from tugline.protocol.tasks import Released, Task, TaskKind, TaskState
+from tugline.rules.permission import Query
 
 
 class Provider(Protocol):
@@ -159,11 +161,16 @@ class Output(Struct, frozen=True):
 
 
 class Process(Protocol):
-    """A running process whose stdout and stderr are one stream. It dies with the context that it was started in."""
+    """A running process. Its stdout and stderr are one stream, unless it was started with `apart`. It dies with the
+    context that it was started in."""
 
     pid: int
 
     def output(self) -> Output: ...
+
+    def errors(self) -> Output:
+        """What it wrote to stderr; only where that is `apart`."""
+        ...
 
     async def wait(self) -> ProcessEnd:
         """Until it has ended and its output is read; at most half a second longer than its exit."""
@@ -210,14 +217,16 @@ class Workspace(Protocol):
         timeout: float | None = None,
         spill: bool = True,
         report: bool = False,
+        apart: bool = False,
         keep: int = 15_000,
         on_output: Callable[[Output], None] | None = None,
     ) -> AbstractAsyncContextManager[Process]:
         """Start a process in a group of its own; leaving the context ends all that it started (TERM, 2 s, KILL).
 
         `stdin`: what it reads, else `/dev/null`. `report`: it gets one more descriptor to write to, whose number is in
-        its environment as `TUGLINE_REPORT`. `keep`: characters kept at each end in memory. `env`: added to the
-        workspace's own. `on_output` is told of more output, ten times a second at most.
+        its environment as `TUGLINE_REPORT`. `apart`: stderr is kept by itself, for `Process.errors`. `keep`:
+        characters kept at each end in memory. `env`: added to the workspace's own. `on_output` is told of more output,
+        ten times a second at most.
         """
         ...
 
@@ -393,15 +402,31 @@ class StopHook(Protocol):
 
 
 class ToolHooks(Protocol):
-    """Runs before the gate and after a call."""
+    """What of the user's own runs around calls. `query` is the call as the rules see it. None of these raises."""
 
-    async def before(self, tool: str, data: dict[str, Any], call: CallId) -> "HookVerdict": ...
+    async def before(self, call: CallId, query: Query) -> "HookVerdict":
+        """A call is about to be judged."""
+        ...
 
-    async def after(self, tool: str, data: dict[str, Any], call: CallId, result: Result) -> "HookAfter": ...
+    async def asked(self, call: CallId, query: Query, question: PermissionQuestion) -> PermissionAnswer | None:
+        """A question is open; `None`: no opinion."""
+        ...
+
+    async def denied(self, call: CallId, query: Query, reason: str) -> tuple[str, ...]:
+        """A call was denied, but not by a person or a hook; words for the model."""
+        ...
+
+    async def after(self, call: CallId, query: Query, result: Result, duration: float) -> "HookAfter":
+        """A call has run."""
+        ...
+
+    async def batch(self) -> "HookAfter":
+        """All calls of a reply have ended, and another request would follow."""
+        ...
 
 
 class HookVerdict(Struct, frozen=True, omit_defaults=True):
-    """What hooks say before a call. `stop` ends the turn with that reason."""
+    """What hooks say before a call: `allow`, `ask`, `deny` or nothing. `stop` ends the turn with that reason."""
 
     decision: str = ""
     reason: str = ""
@@ -411,10 +436,11 @@ class HookVerdict(Struct, frozen=True, omit_defaults=True):
 
 
 class HookAfter(Struct, frozen=True, omit_defaults=True):
-    """What hooks say after a call."""
+    """What hooks say after a call. `output` takes the place of what the model would read."""
 
     context: tuple[str, ...] = ()
     stop: str | None = None
+    output: Content | None = None
 
 
 class Briefing(Protocol):

@@ -91,6 +91,14 @@ SCRIPTS: dict[str, tuple[str, Script | list[Step], str]] = {
         [reply(call("check", path="cart.py")), reply("None.", expect=Match(result="cart.py has 0 tabs."))],
         "Check cart.py\n0 tabs\nNone.\n",
     ),
+    "hooks": (
+        LIBRARY,
+        [
+            reply(call("Bash", command="deploy production")),
+            reply("Nothing was deployed.", expect=Match(result="production is not to be touched", is_error=True)),
+        ],
+        "Nothing was deployed.\n",
+    ),
     "permission": (
         LIBRARY,
         [

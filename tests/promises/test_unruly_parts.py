@@ -13,6 +13,7 @@ from typing import Any
 
 import anyio
 import pytest
+from stage import NoHooks
 
 import tugline
 from tugline import Allow, Deny, PermissionQuestion
@@ -21,9 +22,10 @@ from tugline.protocol import events as said
 from tugline.protocol.blocks import Text
 from tugline.protocol.chunks import BlockClosed, BlockDelta, BlockStarted, Chunk, ReplyEnded, ReplyStarted
 from tugline.protocol.errors import SessionError, ToolError, UsageError
-from tugline.protocol.ids import ReplyId
+from tugline.protocol.ids import CallId, ReplyId
 from tugline.protocol.specs import Display, ModelCard, ModelRequest, Progress, Result
 from tugline.protocol.usage import Usage
+from tugline.rules.permission import Query
 from tugline.testing import ModelServer, ScriptedProvider, call, gate, raw_call, reply
 
 
@@ -165,13 +167,13 @@ async def test_progress_from_a_thread_is_told_and_what_comes_after_the_end_is_no
 # -- hooks and callbacks
 
 
-class Hooks:
+class Hooks(NoHooks):
     """Raise after each call."""
 
-    async def before(self, tool: str, data: dict[str, Any], call: str) -> HookVerdict:
+    async def before(self, call: CallId, query: Query) -> HookVerdict:
         return HookVerdict(decision="allow")
 
-    async def after(self, tool: str, data: dict[str, Any], call: str, result: Result) -> HookAfter:
+    async def after(self, call: CallId, query: Query, result: Result, duration: float) -> HookAfter:
         raise RuntimeError("the hook is broken")
 
 

@@ -14,7 +14,7 @@ from tugline.loop.gate import Classifying, Gate
 from tugline.loop.transcript import Transcript
 from tugline.net.client import HttpClient
 from tugline.options import Options
-from tugline.ports import Planner, Tool, WorkspaceError
+from tugline.ports import Planner, Tool, ToolHooks, WorkspaceError
 from tugline.rules.shell_footprint import is_read_only
 from tugline.runtime.attendant import FunctionResponder
 from tugline.runtime.errands import Errands
@@ -87,6 +87,7 @@ def make_gate(
     questions: Questions,
     errands: Errands,
     transcript: Transcript,
+    hooks: ToolHooks | None,
 ) -> Gate:
     """The gate of the main agent: who is asked, and in which order."""
 
@@ -105,7 +106,7 @@ def make_gate(
         )
 
     responders = () if options.permission_tool is None else (FunctionResponder(options.permission_tool, core.voice),)
-    return Gate(standing, questions, core.voice, responders=responders, make_classifier=make_classifier)
+    return Gate(standing, questions, core.voice, hooks, responders=responders, make_classifier=make_classifier)
 
 
 def make_tools(

@@ -4,12 +4,14 @@ import os
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
+from typing import Protocol
 
 from tugline.app.briefing import make_instructions, make_scheme, touching
 from tugline.app.checkpoints import checkpointed, make_checkpoints
 from tugline.app.compaction import make_compaction
 from tugline.app.core import Core, make_core, make_shelf, open_provider
 from tugline.app.equipment import make_gate, make_standing, make_tools, make_workspace
+from tugline.app.hook_sources import hooks_of, list_hooks
 from tugline.app.keeping import allow_reading, make_copies, make_notes
 from tugline.app.models import resolve_model
 from tugline.app.trust import make_place, settle_trust, withheld_line
@@ -21,6 +23,7 @@ from tugline.loop.gate import Gate
 from tugline.loop.inbox import Inbox, Letter
 from tugline.loop.transcript import Transcript
 from tugline.options import Options
+from tugline.ports import CompactionHooks, Provider, StopHook, ToolHooks
 from tugline.protocol.blocks import Text
 from tugline.protocol.events import SessionStarted
 from tugline.protocol.ids import AgentId
@@ -38,7 +41,7 @@ from tugline.runtime.past import Past
 from tugline.runtime.planning import Planning
 from tugline.runtime.questions import Questions
 from tugline.runtime.resuming import plain_content, resumed_state
-from tugline.runtime.session import Session
+from tugline.runtime.session import Occasions, Session
 from tugline.runtime.shortening import Shortening
 from tugline.runtime.standing import Standing
 from tugline.runtime.tasks import Tasks, TaskTable
@@ -52,6 +55,19 @@ from tugline.tools.toolset import Toolset, without
 from tugline.version import __version__
 from tugline.workspaces.local import LocalWorkspace
 from tugline.workspaces.roster import Roster, reap
+
+
+class CallHooks(ToolHooks, StopHook, CompactionHooks, Protocol):
+    """Runs around calls and compactions, and at rest."""
+
+
+class Wired(Protocol):
+    """The hooks of a session, as far as it has to know them."""
+
+    @property
+    def calls(self) -> CallHooks: ...
+
+    def occasions(self, core: Core, options: Options, gear: Gear) -> Occasions: ...
 
 
 @asynccontextmanager
@@ -98,6 +114,8 @@ async def _compose(options: Options, stack: AsyncExitStack) -> Session:
     if checkpoints is not None:
         stack.push_async_callback(checkpoints.aclose)
     tools = Toolset(kept(touched(tool)) for tool in tools)
+    wired = _wire_hooks(core, options, workspace, standing, errands, provider)
+    calls = None if wired is None else wired.calls
     spill = FileSpill(core.kept)
     gear = _gear(
         core,
@@ -106,7 +124,7 @@ async def _compose(options: Options, stack: AsyncExitStack) -> Session:
         inbox,
         transcript,
         spill,
-        make_gate(options, core, standing, questions, errands, transcript),
+        make_gate(options, core, standing, questions, errands, transcript, calls),
     )
     core.ledger.note = gear.transcript.paid
     git = await git_settings(workspace, core.config.cwd)
@@ -122,6 +140,8 @@ async def _compose(options: Options, stack: AsyncExitStack) -> Session:
         specs=tools.specs,
         ids=core.ids,
         ledger=core.ledger,
+        stop_hook=calls,
+        compaction_hooks=calls,
         briefing=None if instructions is None else FileBriefing(gear, core.ids, instructions),
         resolve=lambda name, tokens: resolve_model(core.catalog, name, standing.mode, tokens),
     )
@@ -152,9 +172,22 @@ async def _compose(options: Options, stack: AsyncExitStack) -> Session:
         shortening=Shortening(agent, compaction, past),
         place=make_place(options, core, planning),
         tasks=tasks,
+        list_hooks=lambda: list_hooks(options, core.config),
+        occasions=None if wired is None else wired.occasions(core, options, gear),
         title=options.title or "",
         resources=stack.pop_all(),
     )
+
+
+def _wire_hooks(
+    core: Core, options: Options, workspace: LocalWorkspace, standing: Standing, errands: Errands, provider: Provider
+) -> Wired | None:
+    brought = hooks_of(options, core.config)
+    if not brought.hooks:
+        return None
+    from tugline.app.hooks import make_hooks  # noqa: PLC0415  imported here: start-up cost
+
+    return make_hooks(core, brought, workspace, standing, errands, provider)
 
 
 def _enter(core: Core, gear: Gear, now: Surroundings) -> Surroundings:

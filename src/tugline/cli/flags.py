@@ -27,6 +27,7 @@ FLAGS = (
     Flag(("--output-format",), "output_format", "choice", ("text", "json", "stream-json"), placeholder="FORMAT"),
     Flag(("--input-format",), "input_format", "choice", ("text",), placeholder="FORMAT"),
     Flag(("--include-partial-messages",), "partial", "switch"),
+    Flag(("--include-hook-events",), "hook_events", "switch"),
     Flag(("--verbose",), "verbose", "switch"),
     Flag(("--max-turns",), "max_turns", "whole", placeholder="N"),
     Flag(("--max-budget-usd",), "max_budget_usd", "money", placeholder="USD"),
@@ -64,7 +65,7 @@ LATER_FLAGS = (
     "--resume-session-at", "--resume-drops-turn",
     "--replay-user-messages", "--permission-prompt-tool", "--mcp-config", "--strict-mcp-config", "--agents",
     "--agent", "--json-schema", "--plugin-dir", "-w", "--worktree", "--plain", "--task-budget",
-    "--thinking", "--thinking-display", "--betas", "--include-hook-events", "--session-mirror", "--debug-to-stderr",
+    "--thinking", "--thinking-display", "--betas", "--session-mirror", "--debug-to-stderr",
     "--detach",
 )  # fmt: skip
 """Flags that are planned, and not there yet."""

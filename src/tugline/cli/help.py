@@ -14,6 +14,7 @@ Answer
   -p, --print                    one prompt without a terminal
       --output-format FORMAT     text (default), json (the result), stream-json (all that happens, line by line)
       --include-partial-messages with stream-json: also the pieces of a reply as they come
+      --include-hook-events      with stream-json: also each hook, when it begins and what came of it
       --verbose                  with text: tell on stderr what goes on
 
 Model

@@ -28,6 +28,7 @@ Layer = Literal["default", "user", "project", "local", "environment", "command l
 Fields = Mapping[str, Any]
 _RULES: dict[tuple[str, ...], Kind] = {("permissions", kind): kind for kind in typing.get_args(Kind)}
 _FORBIDDING = (("permissions", "deny"), ("permissions", "ask"))
+HOOKS: Path = ("hooks",)
 
 
 class Problem(Struct, frozen=True):
@@ -129,6 +130,8 @@ def _walk(
                 _walk(value, annotation, path, values, problems, where)
             else:
                 problems.append(_wrong(path, f"Expected `object`, got `{_kind(value)}`", where))
+        elif path == HOOKS and isinstance(value, Mapping):
+            values[path] = _hooks(value, problems, where)
         elif isinstance(value, Mapping) and typing.get_origin(_plain(annotation)) is dict:
             values[path] = _map(value, typing.get_args(_plain(annotation))[1], path, problems, where)
         elif isinstance(value, list) and typing.get_origin(_plain(annotation)) is tuple:
@@ -157,6 +160,16 @@ def _map(data: Mapping[str, Any], kind: Any, path: Path, problems: list[Problem]
         except msgspec.ValidationError as error:
             problems.append(_wrong((*path, key), str(error), where))
     return good
+
+
+def _hooks(data: Mapping[str, Any], problems: list[Problem], where: _Where) -> dict[str, Any]:
+    from tugline.config.hooks import check_hooks  # noqa: PLC0415  imported here: start-up cost
+
+    def tell(level: Literal["warning", "error"], spot: tuple[str | int, ...], text: str) -> None:
+        dotted = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in spot).lstrip(".")
+        problems.append(Problem(level, _line(f"{where.at(spot)}: {dotted}: {text}")))
+
+    return check_hooks(data, tell, foreign=where.foreign)
 
 
 def _list(data: list[Any], kind: Any, path: Path, problems: list[Problem], where: _Where) -> tuple[Any, ...]:

@@ -365,6 +365,28 @@ class LimitReached(Event, frozen=True, tag="limit_reached"):
     count: float
 
 
+class HookStarted(Event, frozen=True, tag="hook_started"):
+    """A hook of the user's began to run. `hook` is an id of its own; `name` says what occasioned it."""
+
+    hook: str
+    name: str
+    event: str
+    status: str = ""
+
+
+class HookFinished(Event, frozen=True, tag="hook_finished"):
+    """A hook has ended. `exit_code` is a command's; `stdout` is empty where the hook wants it so."""
+
+    hook: str
+    name: str
+    event: str
+    outcome: Literal["success", "blocking", "error", "timeout", "cancelled"]
+    stdout: str = ""
+    stderr: str = ""
+    exit_code: int | None = None
+    duration: float = 0.0
+
+
 class Notice(Event, frozen=True, tag="notice"):
     """A line for the person."""
 
@@ -441,6 +463,8 @@ AnyEvent = (
     | FilesRewound
     | UsageReported
     | LimitReached
+    | HookStarted
+    | HookFinished
     | Notice
     | Crashed
     | TurnFinished

@@ -23,7 +23,19 @@ from tugline.rules.permission_parts import (
 from tugline.rules.permission_shell import WholePart, command_parts
 from tugline.rules.rule import Rule, names_tool
 
-__all__ = ["Expand", "Policy", "Query", "Resolve", "Survey", "decide", "denied_tools", "explain", "hides", "passing"]
+__all__ = [
+    "Expand",
+    "Policy",
+    "Query",
+    "Resolve",
+    "Survey",
+    "decide",
+    "denied_tools",
+    "explain",
+    "hides",
+    "passing",
+    "speaks_of",
+]
 
 SUGGESTION_LIMIT = 5
 
@@ -84,6 +96,23 @@ def passing(
     """What each part of the call rests on, where nothing stricter decides."""
     parts = _parts(query, policy, resolve, expand, survey)
     return [PartSaid(part.label, _passes(part, policy)) for part in parts if not isinstance(part, WholePart)]
+
+
+def speaks_of(
+    rule: Rule,
+    query: Query,
+    policy: Policy,
+    resolve: Resolve,
+    expand: Expand | None = None,
+    survey: Survey | None = None,
+) -> bool:
+    """Whether the rule speaks of the call, or of any part of it, or it cannot be told that it does not."""
+    if ToolPart(query.tool, query.footprint).hits(rule):
+        return True
+    if rule.spec is None:
+        return False
+    parts = _parts(query, policy, resolve, expand, survey)
+    return any(part.hits(rule) or part.may_hit(rule) for part in parts)
 
 
 def _parts(query: Query, policy: Policy, resolve: Resolve, expand: Expand | None, survey: Survey | None) -> list[Part]:

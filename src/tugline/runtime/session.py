@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from types import TracebackType
-from typing import Any, Self, get_args
+from typing import Any, Protocol, Self, get_args
 
 import anyio
 from anyio.abc import TaskGroup
@@ -40,6 +40,7 @@ from tugline.protocol.events import (
     CommandAnswered,
     Crashed,
     EndReason,
+    Event,
     ModelChanged,
     Notice,
     SessionRenamed,
@@ -76,6 +77,32 @@ from tugline.runtime.tasks import Tasks
 from tugline.runtime.titles import Titles
 
 
+class Occasions(Protocol):
+    """Hears what happens to a session."""
+
+    def begin(self, tasks: TaskGroup, wake: Callable[[str], None], rename: Callable[[str], Any]) -> None:
+        """It is open. `wake` tells the model something that does not wait for a prompt."""
+        ...
+
+    async def prompt(self, prompt: User) -> None:
+        """A turn is about to begin with this. Raises `PromptRefused`."""
+        ...
+
+    async def cleared(self) -> None:
+        """The conversation begins anew."""
+        ...
+
+    async def closing(self) -> None:
+        """It is about to be closed; what runs is broken off behind this."""
+        ...
+
+    async def ended(self, reason: str) -> None:
+        """It is closed, and nothing of it runs any more."""
+        ...
+
+    def hear(self, event: Event) -> None: ...
+
+
 class Session:
     """One conversation. Enter it, send commands, hear events; leaving it ends what runs and closes the transcript."""
 
@@ -96,6 +123,8 @@ class Session:
         shortening: Shortening,
         place: Place,
         tasks: Tasks,
+        occasions: Occasions | None = None,
+        list_hooks: Callable[[], str] = lambda: "There are no hooks.",
         title: str = "",
         resources: AsyncExitStack,
     ) -> None:
@@ -114,6 +143,10 @@ class Session:
         self._titles = titles
         self.shortening = shortening
         self.tasks = tasks
+        self.occasions = occasions
+        """What hooks hear of; `None` where there are none."""
+        self.list_hooks = list_hooks
+        """The configured hooks, as text for a person."""
         self._title = title
         self.place = place
         """What is known of the folder that it works in."""
@@ -145,6 +178,10 @@ class Session:
             self.agent.gear.voice.say(Notice, level="warning", text=text)
         if self._title:
             self.rename(self._title)
+        if self.occasions is not None:
+            self.past.cleared = self.occasions.cleared
+            self.bus.attach(self.occasions.hear)
+            self.occasions.begin(self._group, self._tell_at_once, self.rename)
         self._group.start_soon(self._serve)
         if self.place.trust_question is not None:
             self._group.start_soon(self._ask_trust, self.place.trust_question)
@@ -155,12 +192,18 @@ class Session:
     ) -> None:
         self._closed = True
         assert self._group is not None
+        if self.occasions is not None:
+            with anyio.CancelScope(shield=True):
+                await self.occasions.closing()
         self._group.cancel_scope.cancel()
         try:
             try:
                 await self._group.__aexit__(None, None, None)
             finally:
                 await self.tasks.__aexit__(None, None, None)
+            if self.occasions is not None:
+                with anyio.CancelScope(shield=True):
+                    await self.occasions.ended("other")
         finally:
             self.bus.close()
             for waiting in self._waiting:
@@ -180,6 +223,10 @@ class Session:
                 await self.agent.gear.transcript.durable()
             except SessionError:
                 pass  # told when it happened; closing cannot mend it
+
+    def _tell_at_once(self, text: str) -> None:
+        """Something beside the turn has words for the model that do not wait for a prompt."""
+        self.agent.gear.inbox.put(Letter((Text(wording.reminder(text)),)), ring=True)
 
     def attend(
         self,
@@ -462,7 +509,7 @@ class Session:
         if called is not None:
             self._settle(prompt, await self._answer(prompt, *called))
             return
-        turn = self._turn = Turn(self.agent, prompt, self._with_mentions)
+        turn = self._turn = Turn(self.agent, prompt, self._prepared)
         self._current = prompt.id
         try:
             finished = await turn.run()
@@ -529,7 +576,9 @@ class Session:
         gear.voice.publish(finished)
         return finished
 
-    async def _with_mentions(self, prompt: User) -> User:
+    async def _prepared(self, prompt: User) -> User:
+        if self.occasions is not None:
+            await self.occasions.prompt(prompt)
         if self._mentions is None or prompt.source != "person":
             return prompt
         blocks = tuple(part for part in prompt.content if isinstance(part, Text | Image | Document))

@@ -1,6 +1,6 @@
 """The slash commands that concern the session itself."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol, cast, get_args
 
 from tugline.protocol.commands import RewindWhat
@@ -35,6 +35,7 @@ class Host(Protocol):
 
     commands: SlashCommands
     past: Past
+    list_hooks: Callable[[], str]
     copies: Copies
     notes: Notes
     shortening: Shortening
@@ -67,6 +68,9 @@ def session_commands(session: Host) -> list[SlashCommand]:
         SlashCommand("uncompact", "bring back what the last compaction took away", lambda words: _uncompact(session)),
         SlashCommand("context", "what fills the context", lambda words: _context(session)),
         SlashCommand("cost", "what the session has cost, and its prompt cache", lambda words: _cost(session)),
+        SlashCommand(
+            "hooks", "the hooks that run, where they come from, what does not count", lambda words: _hooks(session)
+        ),
         SlashCommand("export", "write the conversation as a document", lambda words: _export(session, words), _EXPORT),
         SlashCommand(
             "branch", "go on in a copy; what was stays as it is", lambda words: _branch(session, words), "[NAME]"
@@ -118,6 +122,10 @@ def _sizes(made: Compacted) -> str:
 
 async def _cost(session: Host) -> str:
     return costs.rendered(await session.past.costs())
+
+
+async def _hooks(session: Host) -> str:
+    return session.list_hooks()
 
 
 async def _export(session: Host, words: str) -> str:

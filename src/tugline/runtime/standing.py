@@ -8,7 +8,7 @@ from msgspec import structs
 from tugline.protocol.errors import UsageError
 from tugline.protocol.permissions import Behavior, Destination, PermissionUpdate, Remember, Verdict
 from tugline.protocol.specs import Mode
-from tugline.rules.permission import Expand, Policy, Query, Resolve, Survey, decide, hides
+from tugline.rules.permission import Expand, Policy, Query, Resolve, Survey, decide, hides, speaks_of
 from tugline.rules.rule import Rule, parse_rule
 
 SESSION = "this session"
@@ -97,6 +97,11 @@ class Standing:
     def judge(self, query: Query) -> Verdict:
         """The verdict on a call."""
         return decide(query, self.policy, self.resolve, self._expand, self._survey)
+
+    def speaks_of(self, rule: str, query: Query) -> bool:
+        """Whether a permission rule speaks of the call, or may do so. It is read as a deny rule is: what a guard
+        watches is looked for behind every wrapper."""
+        return speaks_of(parse_rule(rule, "deny"), query, self.policy, self.resolve, self._expand, self._survey)
 
     def hides(self, name: str, target: str) -> bool:
         """Whether a deny rule forbids to read this file; searches leave it out."""

@@ -78,6 +78,7 @@ class LocalWorkspace:
         timeout: float | None = None,
         spill: bool = True,
         report: bool = False,
+        apart: bool = False,
         keep: int = 15_000,
         on_output: Callable[[Output], None] | None = None,
     ) -> AbstractAsyncContextManager[Process]:
@@ -90,6 +91,7 @@ class LocalWorkspace:
             timeout=timeout,
             spill_dir=self._spill_dir if spill else None,
             report=report,
+            apart=apart,
             keep=keep,
             on_output=on_output,
             roster=self._roster,

@@ -45,6 +45,7 @@ async def run_process(
     timeout: float | None = None,
     spill_dir: str | None = None,
     report: bool = False,
+    apart: bool = False,
     keep: int = 15_000,
     on_output: Callable[[Output], None] | None = None,
     roster: Roster | None = None,
@@ -53,11 +54,11 @@ async def run_process(
     The `roster` is told of both.
 
     `spill_dir`: where the whole output goes once it is more than what `keep` characters at each end hold (`None`:
-    nowhere). Raises `WorkspaceError` if it cannot be started.
+    nowhere). `apart`: stderr is kept by itself, and never spilled. Raises `WorkspaceError` if it cannot be started.
     """
     mark = os.urandom(8).hex()
     spill = None if spill_dir is None else os.path.join(spill_dir, f"output-{mark}.txt")
-    running = _Running(Capture(keep, spill), mark, on_output)
+    running = _Running(Capture(keep, spill), Capture(keep, None) if apart else None, mark, on_output)
     try:
         if roster is not None:
             roster.enter(mark)
@@ -72,12 +73,25 @@ async def run_process(
             roster.leave(mark)
 
 
+class _Stream:
+    """One of its streams: the end of the pipe that is read, and what came out of it."""
+
+    def __init__(self, capture: Capture) -> None:
+        self.capture = capture
+        self.pipe = -1
+        self.drained = anyio.Event()
+
+
 class _Running:
     """A started process. The leader stays a zombie until the end, so that neither its id nor its group's is reused."""
 
-    def __init__(self, capture: Capture, mark: str, on_output: Callable[[Output], None] | None) -> None:
+    def __init__(
+        self, out: Capture, err: Capture | None, mark: str, on_output: Callable[[Output], None] | None
+    ) -> None:
         self.pid = 0
-        self._capture = capture
+        self._out = _Stream(out)
+        self._err = None if err is None else _Stream(err)
+        self._streams = (self._out,) if self._err is None else (self._out, self._err)
         self._mark = mark
         self._on_output = on_output
         self._told = 0.0
@@ -85,12 +99,11 @@ class _Running:
         self._loop = asyncio.get_running_loop()
         self._started = Descendants(0, mark)
         self._child: subprocess.Popen[bytes] | None = None
-        self._pipe = self._pidfd = self._report_pipe = -1
+        self._pidfd = self._report_pipe = -1
         self._report = bytearray()
         self._status: int | None = None
         self._exited_at = 0.0
         self._exited = anyio.Event()
-        self._drained = anyio.Event()
         self._timed_out = self._flooded = False
         self._kill_at: float | None = None
         self._timers: list[asyncio.TimerHandle] = []
@@ -105,8 +118,10 @@ class _Running:
         theirs: list[int] = []
         passed: tuple[int, ...] = ()
         try:
-            self._pipe, out = os.pipe2(os.O_CLOEXEC)
-            theirs.append(out)
+            for stream in self._streams:
+                stream.pipe, end = os.pipe2(os.O_CLOEXEC)
+                theirs.append(end)
+            out, err = theirs[0], theirs[-1]
             if report:
                 self._report_pipe, low = os.pipe2(os.O_CLOEXEC)
                 theirs.append(low)
@@ -124,7 +139,7 @@ class _Running:
                 env=environment,
                 stdin=source,
                 stdout=out,
-                stderr=out,
+                stderr=err,
                 start_new_session=True,
                 pass_fds=passed,
             )
@@ -138,8 +153,9 @@ class _Running:
         self._listen()
 
     def _listen(self) -> None:
-        os.set_blocking(self._pipe, False)
-        self._loop.add_reader(self._pipe, self._on_readable)
+        for stream in self._streams:
+            os.set_blocking(stream.pipe, False)
+            self._loop.add_reader(stream.pipe, self._on_readable, stream)
         if self._report_pipe >= 0:
             os.set_blocking(self._report_pipe, False)
             self._loop.add_reader(self._report_pipe, self._on_report)
@@ -158,14 +174,14 @@ class _Running:
 
     # -- what the loop reports -------------------------------------------------------------------------------------
 
-    def _on_readable(self) -> None:
-        if not self._read():
+    def _on_readable(self, stream: _Stream) -> None:
+        if not self._read(stream):
             return
-        if self._capture.size > FLOOD_LIMIT and not self._flooded:
+        if stream.capture.size > FLOOD_LIMIT and not self._flooded:
             self._flooded = True
-            self._finish_reading()
+            self._finish_reading(stream)
             self._terminate()
-        if self._on_output is not None and self._telling is None:
+        if self._on_output is not None and stream is self._out and self._telling is None:
             # the first of a burst at once, its end a moment later
             due = max(0.0, self._told + _TELL_EVERY - self._loop.time())
             if due:
@@ -180,27 +196,27 @@ class _Running:
             self._telling = None
         self._told = self._loop.time()
         if self._on_output is not None:
-            self._on_output(self._capture.output())
+            self._on_output(self._out.capture.output())
 
-    def _read(self) -> bool:
+    def _read(self, stream: _Stream) -> bool:
         """One piece of output; `False`: there is none now."""
-        if self._pipe < 0:
+        if stream.pipe < 0:
             return False
         try:
-            data = os.read(self._pipe, _READ)
+            data = os.read(stream.pipe, _READ)
         except BlockingIOError:
             return False
         if not data:
-            self._finish_reading()
+            self._finish_reading(stream)
             return False
-        self._capture.feed(data)
+        stream.capture.feed(data)
         return True
 
-    def _finish_reading(self) -> None:
-        if not self._drained.is_set():
-            self._pipe = self._unwatch(self._pipe)
-            self._capture.end()
-            self._drained.set()
+    def _finish_reading(self, stream: _Stream) -> None:
+        if not stream.drained.is_set():
+            stream.pipe = self._unwatch(stream.pipe)
+            stream.capture.end()
+            stream.drained.set()
 
     def _on_report(self) -> None:
         try:
@@ -250,20 +266,26 @@ class _Running:
 
     def output(self) -> Output:
         """What it printed so far."""
-        return self._capture.output()
+        return self._out.capture.output()
+
+    def errors(self) -> Output:
+        """What it wrote to stderr so far, where that is kept apart."""
+        assert self._err is not None, "stderr is not kept apart"
+        return self._err.capture.output()
 
     def unbound(self) -> str | None:
         """No time limit any more, and all that it prints is in a file."""
         if self._limit is not None:
             self._limit.cancel()
-        return self._capture.keep_all()
+        return self._out.capture.keep_all()
 
     async def wait(self) -> ProcessEnd:
         """Until it has ended and its output is read; at most half a second longer than its exit."""
         await self._exited.wait()
-        if not self._drained.is_set():
-            with anyio.move_on_after(self._exited_at + PIPE_GRACE - self._loop.time()):
-                await self._drained.wait()
+        with anyio.move_on_after(self._exited_at + PIPE_GRACE - self._loop.time()):
+            for stream in self._streams:
+                if not stream.drained.is_set():
+                    await stream.drained.wait()
         self._settle()
         return ProcessEnd(
             status=_UNKNOWN_STATUS if self._status is None else self._status,
@@ -274,10 +296,11 @@ class _Running:
 
     def _settle(self) -> None:
         """Take what lies in the pipe, but do not wait for those who still hold it."""
-        for _ in range(16):
-            if not self._read():
-                break
-        self._finish_reading()
+        for stream in self._streams:
+            for _ in range(16):
+                if not self._read(stream):
+                    break
+            self._finish_reading(stream)
 
     # -- end -------------------------------------------------------------------------------------------------------
 
@@ -338,10 +361,11 @@ class _Running:
         for timer in self._timers:
             timer.cancel()
         self._timers.clear()
-        self._pipe = self._unwatch(self._pipe)
         self._report_pipe = self._unwatch(self._report_pipe)
         self._pidfd = self._unwatch(self._pidfd)
-        self._capture.end()
+        for stream in self._streams:
+            stream.pipe = self._unwatch(stream.pipe)
+            stream.capture.end()
         child, self._child = self._child, None
         if child is not None and child.poll() is None:
             # It outlived the patience for KILL: reaped whenever it goes.
