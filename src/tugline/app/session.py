@@ -4,17 +4,19 @@ import os
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
+
+import anyio
 
 from tugline.app.briefing import make_instructions, make_scheme, touching
 from tugline.app.checkpoints import checkpointed, make_checkpoints
 from tugline.app.compaction import make_compaction
-from tugline.app.core import Core, make_core, make_shelf, open_provider
-from tugline.app.equipment import make_gate, make_standing, make_tools, make_workspace
+from tugline.app.core import Core, loaded_secrets, make_core, make_shelf, open_provider
+from tugline.app.equipment import make_gate, make_policy, make_standing, make_tools, make_workspace
 from tugline.app.hook_sources import hooks_of, list_hooks
 from tugline.app.keeping import allow_reading, make_copies, make_notes
 from tugline.app.models import resolve_model
-from tugline.app.trust import make_place, settle_trust, withheld_line
+from tugline.app.trust import UNCONFINED, make_place, settle_trust, withheld_line
 from tugline.config.load import Config
 from tugline.context.surroundings import git_settings, look_around
 from tugline.loop.agent import Agent, AgentSpec
@@ -30,7 +32,7 @@ from tugline.protocol.ids import AgentId
 from tugline.protocol.records import FORMAT, Opened, Resumed
 from tugline.protocol.specs import AgentState, Mode, Surroundings
 from tugline.rules import wording
-from tugline.rules.git_guard import working
+from tugline.rules.git_guard import GitSetting, working
 from tugline.rules.permission import denied_tools
 from tugline.rules.prompt import system_prompt, whats_new
 from tugline.runtime.briefing import FileBriefing
@@ -43,6 +45,7 @@ from tugline.runtime.questions import Questions
 from tugline.runtime.resuming import plain_content, resumed_state
 from tugline.runtime.session import Occasions, Session
 from tugline.runtime.shortening import Shortening
+from tugline.runtime.slash import SlashCommand
 from tugline.runtime.standing import Standing
 from tugline.runtime.tasks import Tasks, TaskTable
 from tugline.runtime.telling import AS_ROOT, Telling
@@ -70,6 +73,10 @@ class Wired(Protocol):
     def occasions(self, core: Core, options: Options, gear: Gear) -> Occasions: ...
 
 
+if TYPE_CHECKING:
+    from tugline.app.confinement import Hold
+
+
 @asynccontextmanager
 async def open_session(options: Options) -> AsyncIterator[Session]:
     """A running session; leaving it ends what runs and closes everything. Raises `TuglineError` for what the user can
@@ -84,13 +91,17 @@ async def _compose(options: Options, stack: AsyncExitStack) -> Session:
     core = make_core(options, stack)
     provider = open_provider(core, options)
     stack.push_async_callback(provider.aclose)
+    questions = Questions(core.voice, core.ids, attended=options.attended)
+    plan = PlanFile(os.path.join(os.path.realpath(core.config.folders.plans), f"{core.session}.md"))
+    hold = _make_hold(core, questions)
     roster = Roster(core.config.folders.processes)
     stack.callback(roster.close)
     left = reap(core.config.folders.processes)
-    workspace = make_workspace(core.config, core.environ, core.kept, roster)
-    plan = PlanFile(os.path.join(os.path.realpath(core.config.folders.plans), f"{core.session}.md"))
-    standing = make_standing(core.config, workspace, core.kept, plan.path)
-    questions = Questions(core.voice, core.ids, attended=options.attended)
+    workspace = make_workspace(core.config, core.environ, core.kept, hold.sandbox if hold else None, roster)
+    git = await _look_at_git(core, workspace, hold, stack)
+    standing = make_standing(core.config, workspace, core.kept, plan.path, sandboxed=hold is not None and hold.allows)
+    if hold is not None:
+        hold.stand_on(standing)
     inbox = Inbox()
     planning = Planning(standing, questions, plan, inbox)
     telling = Telling(core.voice, inbox, planning, warn=_mode_warning, grow=partial(setattr, workspace, "roots"))
@@ -103,7 +114,8 @@ async def _compose(options: Options, stack: AsyncExitStack) -> Session:
     )
     beside = core.config.settings.background
     tasks = Tasks(TaskTable(), core.ids, enabled=beside.enabled, grace=beside.shell_grace)
-    tools = make_tools(options, core.config, questions, errands, core.environ, standing.hides, planning, tasks)
+    told = hold.told() if hold else None
+    tools = make_tools(options, core.config, questions, errands, core.environ, standing.hides, planning, tasks, told)
     tools = without(tools, denied_tools(standing.policy, tools.names))
     scheme = make_scheme(options, core.config, standing, provider.card(core.catalog.resolve(core.model)))
     instructions = make_instructions(core, scheme)
@@ -127,7 +139,6 @@ async def _compose(options: Options, stack: AsyncExitStack) -> Session:
         make_gate(options, core, standing, questions, errands, transcript, calls),
     )
     core.ledger.note = gear.transcript.paid
-    git = await git_settings(workspace, core.config.cwd)
     if not core.config.trusted:
         # what a command of the model's lets git do must not be what the folder says that git does
         workspace.add_environment(working(git or ()))
@@ -157,26 +168,70 @@ async def _compose(options: Options, stack: AsyncExitStack) -> Session:
     planning.begin(gear.transcript.messages)
     standing.told = telling.changed
     tasks.serve(gear)
-    return Session(
+    session = Session(
         agent,
         core.bus,
         questions,
-        started=lambda: _started(core, tools, standing.mode),
+        started=lambda: _started(core, tools, standing.mode, hold.status if hold else ""),
         standing=standing,
-        notices=(*core.opening.notices, *_elsewhere(core), *_notices(core.config, standing, left)),
+        notices=(
+            *core.opening.notices,
+            *_elsewhere(core),
+            *_notices(core.config, standing, left),
+            *(hold.notices() if hold else ()),
+        ),
         mentions=Mentions(gear, touched(Read()), standing),
         past=past,
         copies=make_copies(core, gear, spill, workspace, standing),
         notes=make_notes(core, gear, standing, scheme),
         titles=Titles(gear, errands) if options.titles and core.config.settings.sessions.titles else None,
         shortening=Shortening(agent, compaction, past),
-        place=make_place(options, core, planning),
+        place=make_place(options, core, planning, lambda: hold.status if hold else UNCONFINED),
         tasks=tasks,
         list_hooks=lambda: list_hooks(options, core.config),
         occasions=None if wired is None else wired.occasions(core, options, gear),
         title=options.title or "",
         resources=stack.pop_all(),
     )
+    session.commands.add(_sandbox_command(hold))
+    session.secrets = loaded_secrets(core)
+    return session
+
+
+def _make_hold(core: Core, questions: Questions) -> "Hold | None":
+    """The sandbox that the settings ask for; `None` where they ask for none."""
+    if not core.config.settings.sandbox.enabled:
+        return None
+    from tugline.app.confinement import Hold  # noqa: PLC0415  imported here: start-up cost
+
+    return Hold(core, make_policy(core.config, core.kept), questions)
+
+
+def _sandbox_command(hold: "Hold | None") -> SlashCommand:
+    async def answer(words: str) -> str:
+        if hold is None:
+            return "Shell commands run without a sandbox. The setting sandbox.enabled switches it on."
+        return hold.described()
+
+    return SlashCommand("sandbox", "what holds shell commands", answer)
+
+
+async def _look_at_git(
+    core: Core, workspace: LocalWorkspace, hold: "Hold | None", stack: AsyncExitStack
+) -> list[GitSetting] | None:
+    """What git is told there, and beside that whether the sandbox works here."""
+    if hold is None:
+        return await git_settings(workspace, core.config.cwd)
+    stack.push_async_callback(hold.sandbox.aclose)
+    found: list[list[GitSetting] | None] = []
+
+    async def look() -> None:
+        found.append(await git_settings(workspace, core.config.cwd))
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(hold.probe)
+        tasks.start_soon(look)
+    return found[0]
 
 
 def _wire_hooks(
@@ -260,7 +315,7 @@ def _spec(core: Core, options: Options, tools: Toolset, around: Surroundings) ->
     )
 
 
-def _started(core: Core, tools: Toolset, mode: Mode) -> SessionStarted:
+def _started(core: Core, tools: Toolset, mode: Mode, sandbox: str) -> SessionStarted:
     return SessionStarted(
         seq=core.bus.number(),
         origin=core.voice.origin,
@@ -271,6 +326,7 @@ def _started(core: Core, tools: Toolset, mode: Mode) -> SessionStarted:
         key_source=core.access.key_source,
         transcript=core.opening.log.path,
         resumed=core.history is not None,
+        sandbox=sandbox,
     )
 
 
@@ -294,6 +350,8 @@ def _notices(config: Config, standing: Standing, left: int) -> tuple[str, ...]:
         lines.append(f"{what} still running from a session that had been killed, and ended now.")
     if withheld := withheld_line(config):
         lines.append(withheld)
+    if config.settings.sandbox.required and not config.settings.sandbox.enabled:
+        lines.append("sandbox.required does nothing while sandbox.enabled is off: commands run without a sandbox.")
     if warning := _mode_warning(standing.mode):
         lines.append(warning)
     return tuple(lines)

@@ -2,7 +2,7 @@
 
 import inspect
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from msgspec import Struct, structs
 
@@ -100,9 +100,9 @@ _GROUNDS = {
 UNCONFINED = "none; commands run with your own rights"
 
 
-def make_place(options: Options, core: Core, planning: Planning) -> Place:
+def make_place(options: Options, core: Core, planning: Planning, sandbox: Callable[[], str]) -> Place:
     """What a session knows of its folder. Somebody in front of it is asked where it has parts that nobody has
-    approved; what they approve counts from the next session on."""
+    approved; what they approve counts from the next session on. `sandbox` says what limits commands."""
     config = core.config
     folder = survey_trust(options) if options.attended and options.trust is None else None
     return Place(
@@ -111,7 +111,7 @@ def make_place(options: Options, core: Core, planning: Planning) -> Place:
         withheld=config.withheld,
         plan=planning.file.read,
         plan_file=planning.file.path,
-        sandbox=lambda: UNCONFINED,
+        sandbox=sandbox,
         settle_trust=lambda answer: None if folder is None or not answer.trusted else folder.settle(answer),
         trust_question=None if folder is None else folder.question(QuestionId(core.ids.new("question"))),
     )

@@ -8,7 +8,8 @@ from contextlib import suppress
 from tugline.cli import streams
 from tugline.config.folders import find_folders, make_private
 from tugline.observe.debug_log import DebugLog
-from tugline.rules.masking import secrets_of
+from tugline.rules.masking import mask, secrets_of
+from tugline.rules.terminal import clean
 
 
 def open_log(*, announce: bool = True) -> DebugLog:
@@ -25,15 +26,15 @@ def open_log(*, announce: bool = True) -> DebugLog:
 
 def defect_line(error: BaseException) -> str:
     """What a person is told of an error that should not have been."""
-    text = " ".join(str(error).split())[:300]
-    return f"A defect in tugline: {type(error).__name__}: {text}".rstrip(": ") + "; run again with --debug."
+    text = " ".join(mask(str(error), secrets_of(os.environ)).split())[:300]
+    return f"A defect in tugline: {type(error).__name__}: {clean(text)}".rstrip(": ") + "; run again with --debug."
 
 
 def report_defect(
     error: BaseException, *, debug: bool, log: DebugLog | None, tell: Callable[[str], None] = streams.say
 ) -> None:
     """One line; the traceback with `--debug` only."""
-    trace = "".join(traceback.format_exception(error))
+    trace = clean(mask("".join(traceback.format_exception(error)), secrets_of(os.environ)))
     if log is not None:
         log.note(trace)
     tell(f"{trace if debug else ''}tugline: {defect_line(error)}\n")

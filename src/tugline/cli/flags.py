@@ -73,6 +73,7 @@ LATER_FLAGS = (
 COMMANDS = {
     "demo": "see it work on a small project, with a scripted model and no key",
     "config": "show the settings and where each comes from, their JSON schema, or the files of instructions",
+    "doctor": "say what works on this machine, what does not, and the remedy",
     "sessions": "list, read, search, export, name, archive and clean up sessions",
     "trust": "what of a folder's own settings counts: show it and approve it",
     "policy": "say what the permission rules decide about a call, and why; test rules",
@@ -83,7 +84,7 @@ COMMANDS = {
 """Sub-commands, with what they do."""
 
 LATER_COMMANDS = (
-    "acp", "agents", "doctor", "fleet", "jobs", "mcp", "plugin", "run", "serve", "skills",
+    "acp", "agents", "fleet", "jobs", "mcp", "plugin", "run", "serve", "skills",
     "tasks", "team", "trace", "worker",
 )  # fmt: skip
 """Sub-commands that are planned, and not there yet."""

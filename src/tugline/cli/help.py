@@ -60,6 +60,7 @@ Commands
   config show [--origin] [--json]  the settings, and where each comes from
   config context [--json]        the files of instructions: what is loaded, what is left out, and why
   config schema                  the JSON schema of settings files
+  doctor [--json]                what works on this machine, what does not, and the remedy
   sessions list|show|search|...  what was said before: list, read, search, export, name, archive, clean up
   trust [FOLDER]                 what of a folder's own settings counts: show it, and approve it
   policy explain 'Bash(git push)'  what the permission rules decide about a call, and why
@@ -95,6 +96,16 @@ context: the files of instructions (AGENTS.md, CLAUDE.md, rules): what is loaded
 and what is left out and why.
       --json                     as JSON
 schema: the JSON schema of a settings file.
+"""
+
+DOCTOR = """\
+tugline doctor [--json] [--settings FILE|JSON] [--setting-sources LIST] [--trust]
+
+Looks at folders, settings, providers, programs, the terminal and the sandbox, each for real and within some seconds.
+Providers are connected to and asked nothing, so that it costs nothing.
+
+      --json                     as JSON
+Exit codes: 0 all that is set up works, 1 something does not.
 """
 
 SESSIONS = """\

@@ -90,6 +90,10 @@ def _run_command(name: str, rest: Sequence[str], closed: frozenset[int]) -> int:
             from tugline.cli.config import show_config  # noqa: PLC0415  imported here: start-up cost
 
             return show_config(words)
+        case "doctor":
+            from tugline.cli.doctor import doctor  # noqa: PLC0415  imported here: start-up cost
+
+            return doctor(words)
         case "sessions":
             from tugline.cli.sessions.command import sessions  # noqa: PLC0415  imported here: start-up cost
 

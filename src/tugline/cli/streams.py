@@ -38,7 +38,11 @@ def put(text: str) -> int:
 
 
 def complain(line: str) -> None:
-    """One line on stderr, if anybody hears it."""
+    """One line on stderr, if anybody hears it; whatever stands in it, it is harmless to a terminal."""
+    if not line.replace("\n", "").isprintable():
+        from tugline.rules.terminal import clean  # noqa: PLC0415  imported here: start-up cost
+
+        line = clean(line)
     say(f"tugline: {line}\n")
 
 

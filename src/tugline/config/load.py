@@ -36,6 +36,12 @@ _ONLY_MANAGED = ("allowManagedHooksOnly",)
 _DISABLED = ("disableAllHooks",)
 _HOOK_FILES = 100
 """How many files of the user's folder of hooks are read."""
+_GUARDS: dict[Path, tuple[object, ...]] = {
+    ("permissions", "defaultMode"): ("bypassPermissions", "auto"),
+    ("sandbox", "enabled"): (False,),
+    ("sandbox", "required"): (False,),
+}
+"""Values with which a cloned folder would switch its own guard off."""
 _NEVER_FROM_PROJECT = frozenset([("trustedFolders",), ("context", "externalImports")])
 
 
@@ -286,9 +292,9 @@ def _weigh(
             dotted = ".".join(path)
             if path in _NEVER_FROM_PROJECT:
                 problems.append(Problem("warning", f"{source.name}: {dotted} counts in user settings only"))
-            elif path == ("permissions", "defaultMode") and value in ("bypassPermissions", "auto"):
-                # a cloned folder must not switch its own guard off
-                problems.append(Problem("warning", f"{source.name}: {dotted} {value} is not for a project"))
+            elif value in _GUARDS.get(path, ()):
+                said = str(value).lower() if path[0] == "sandbox" else value
+                problems.append(Problem("warning", f"{source.name}: {dotted} {said} is not for a project"))
             else:
                 rest = _approved(name, path, value, trust, items)
                 if rest == value:

@@ -128,6 +128,44 @@ class Background(Struct, frozen=True, rename="camel", omit_defaults=True):
     ] = 5.0
 
 
+class SandboxNetwork(Struct, frozen=True, rename="camel", omit_defaults=True):
+    """What sandboxed commands may reach."""
+
+    allowed_domains: Annotated[
+        tuple[str, ...],
+        Meta(description="Hosts: example.com, *.example.com for what lies below it, example.com:8443, 10.0.0.0/8, *"),
+    ] = ()
+    denied_domains: Annotated[tuple[str, ...], Meta(description="Hosts that are never reached; they win")] = ()
+    ask: Annotated[bool, Meta(description="Ask about a host that neither list names, where somebody can be asked")] = (
+        True
+    )
+    allow_all_unix_sockets: Annotated[
+        bool, Meta(description="Commands may make Unix sockets, and reach services of this machine through them")
+    ] = False
+
+
+class Sandbox(Struct, frozen=True, rename="camel", omit_defaults=True):
+    """The operating system's limits for shell commands."""
+
+    enabled: Annotated[bool, Meta(description="Run shell commands in the sandbox")] = False
+    required: Annotated[bool, Meta(description="Refuse shell commands where the sandbox does not work")] = False
+    auto_allow: Annotated[bool, Meta(description="What runs in the sandbox needs no question")] = True
+    allow_unsandboxed_commands: Annotated[
+        bool, Meta(description="The model may ask to run a command outside; each is asked about")
+    ] = True
+    excluded_commands: Annotated[
+        tuple[str, ...], Meta(description='Commands that run outside, by the usual rules, such as "docker *"')
+    ] = ()
+    allow_write: Annotated[
+        tuple[str, ...], Meta(description="Folders that commands may write, beside the allowed directories")
+    ] = ()
+    deny_write: Annotated[tuple[str, ...], Meta(description="Files and folders there that they may not write")] = ()
+    deny_read: Annotated[
+        tuple[str, ...], Meta(description="Files and folders that they may not read, beside known credentials")
+    ] = ()
+    network: SandboxNetwork = SandboxNetwork()
+
+
 class WebFetch(Struct, frozen=True, rename="camel", omit_defaults=True):
     """What WebFetch may reach."""
 
@@ -290,6 +328,7 @@ class Settings(Struct, frozen=True, rename="camel", omit_defaults=True):
     tools: Tools = Tools()
     shell: Shell = Shell()
     background: Background = Background()
+    sandbox: Sandbox = Sandbox()
     web_fetch: WebFetch = WebFetch()
     context: Context = Context()
     hooks: Annotated[
@@ -332,7 +371,6 @@ FOREIGN = frozenset(
         "deniedMcpServers",
         "awsAuthRefresh",
         "awsCredentialExport",
-        "sandbox",
         "enabledPlugins",
         "extraKnownMarketplaces",
         "strictKnownMarketplaces",
@@ -363,3 +401,27 @@ FOREIGN = frozenset(
 )
 """Names that settings of other tools have and that mean nothing here yet: no reason for a warning."""
 FOREIGN_PERMISSIONS = frozenset(["skipAutoPermissionPrompt"])
+FOREIGN_SANDBOX = frozenset(
+    [
+        "allowUnixSockets",
+        "allowLocalBinding",
+        "allowMachLookup",
+        "allowManagedDomainsOnly",
+        "allowManagedReadPathsOnly",
+        "allowRead",
+        "httpProxyPort",
+        "socksProxyPort",
+        "enableWeakerNestedSandbox",
+        "enableWeakerNetworkIsolation",
+        "ignoreViolations",
+        "ripgrep",
+    ]
+)
+OTHER_SPELLINGS: dict[tuple[str, ...], tuple[str, ...]] = {
+    ("sandbox", "autoAllowBashIfSandboxed"): ("sandbox", "autoAllow"),
+    ("sandbox", "failIfUnavailable"): ("sandbox", "required"),
+    ("sandbox", "filesystem", "allowWrite"): ("sandbox", "allowWrite"),
+    ("sandbox", "filesystem", "denyWrite"): ("sandbox", "denyWrite"),
+    ("sandbox", "filesystem", "denyRead"): ("sandbox", "denyRead"),
+}
+"""Other tools' names of settings of ours. Where both stand in one file, ours counts."""

@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Struct
 
 from tugline.config.place import locate
-from tugline.config.settings import FOREIGN, FOREIGN_PERMISSIONS, Settings
+from tugline.config.settings import FOREIGN, FOREIGN_PERMISSIONS, FOREIGN_SANDBOX, OTHER_SPELLINGS, Settings
 from tugline.rules.paths import inside
 from tugline.rules.rule import Kind, RuleError, parse_rule, split_rules
 from tugline.rules.terminal import clean
@@ -27,7 +27,8 @@ Path = tuple[str, ...]
 Layer = Literal["default", "user", "project", "local", "environment", "command line", "managed"]
 Fields = Mapping[str, Any]
 _RULES: dict[tuple[str, ...], Kind] = {("permissions", kind): kind for kind in typing.get_args(Kind)}
-_FORBIDDING = (("permissions", "deny"), ("permissions", "ask"))
+_HOSTS = (("sandbox", "network", "allowedDomains"), ("sandbox", "network", "deniedDomains"))
+_FORBIDDING = (("permissions", "deny"), ("permissions", "ask"), _HOSTS[1])
 HOOKS: Path = ("hooks",)
 
 
@@ -121,6 +122,8 @@ def _walk(
     for key, value in data.items():
         path = (*above, key)
         annotation = fields.get(key)
+        if key not in fields and _other_spelling(path, value, values, problems, where):
+            continue
         if key not in fields:
             unknown = _unknown(path, fields, where)
             if unknown is not None:
@@ -143,6 +146,33 @@ def _walk(
                 values[path] = msgspec.convert(value, annotation)
             except msgspec.ValidationError as error:
                 problems.append(_wrong(path, str(error), where))
+
+
+def _other_spelling(path: Path, value: Any, values: dict[Path, Any], problems: list[Problem], where: _Where) -> bool:
+    """Whether the name is another tool's for a setting of ours, or the group that such names stand in."""
+    if isinstance(value, Mapping) and any(name[: len(path)] == path for name in OTHER_SPELLINGS):
+        for key, inner in value.items():
+            known = _other_spelling((*path, key), inner, values, problems, where)
+            if not known and not where.foreign and key not in FOREIGN_SANDBOX:
+                problems.append(Problem("warning", _line(f"{where.at((*path, key))}: unknown setting {key}")))
+        return True
+    ours = OTHER_SPELLINGS.get(path)
+    if ours is None:
+        return False
+    found: dict[Path, Any] = {}
+    nested: Any = value
+    for part in reversed(ours):
+        nested = {part: nested}
+    before = len(problems)
+    _walk(nested, Settings, (), found, problems, where)
+    # said by the name that stands there
+    theirs, our_name = ".".join(path), ".".join(ours)
+    problems[before:] = [
+        Problem(each.level, each.text.replace(our_name, theirs, 1), each.fatal) for each in problems[before:]
+    ]
+    for our_path, read in found.items():
+        values.setdefault(our_path, read)
+    return True
 
 
 def _map(data: Mapping[str, Any], kind: Any, path: Path, problems: list[Problem], where: _Where) -> dict[str, Any]:
@@ -181,12 +211,27 @@ def _list(data: list[Any], kind: Any, path: Path, problems: list[Problem], where
             entry = msgspec.convert(value, kind)
             if rules is not None:
                 parse_rule(entry, rules)
+            if path in _HOSTS:
+                _require_host(entry)
             good.append(entry)
         except msgspec.ValidationError as error:
             problems.append(_wrong((*path, position), str(error), where))
-        except RuleError as error:
+        except (RuleError, _WrongHost) as error:
             problems.append(Problem("error", _line(f"{where.at((*path, position))}: {error}"), path in _FORBIDDING))
     return tuple(good)
+
+
+class _WrongHost(ValueError):
+    """An entry that names no host."""
+
+
+def _require_host(entry: str) -> None:
+    from tugline.rules.hosts import HostError, read_pattern  # noqa: PLC0415  imported here: start-up cost
+
+    try:
+        read_pattern(entry)
+    except HostError as error:
+        raise _WrongHost(str(error)) from None
 
 
 def _line(text: str) -> str:
@@ -203,6 +248,8 @@ def _unknown(path: Path, fields: Fields, where: _Where) -> Problem | None:
     spot = where.at(path)
     if where.many:
         return Problem("warning", "")
+    if path[0] == "sandbox" and key in FOREIGN_SANDBOX:
+        return None
     close = difflib.get_close_matches(key, list(fields), n=1, cutoff=0.6)
     elsewhere = [".".join(leaf) for leaf, _ in leaves() if leaf[-1] == key and path[0] != "models"]
     if close:
@@ -230,7 +277,7 @@ def _wrong(path: tuple[str | int, ...], message: str, where: _Where) -> Problem:
     dotted = "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in full).lstrip(".")
     level: Literal["warning", "error"] = "warning" if where.foreign else "error"
     # without a rule that forbids something no session may start
-    fatal = path[:2] in _FORBIDDING
+    fatal = path[:2] in _FORBIDDING or path in _FORBIDDING
     return Problem(level, _line(f"{where.at(full)}: {dotted}: {message[:1].lower() + message[1:]}"), fatal)
 
 
@@ -324,7 +371,7 @@ OTHER_NAMES: dict[str, Path] = {
 NEGATED = {"CLAUDE_CODE_DISABLE_BACKGROUND_TASKS": ("background", "enabled")}
 """Variables of other makers that switch off what a setting of ours switches on."""
 
-NO_SETTINGS = frozenset({"TUGLINE_HOME", "TUGLINE_LINEAGE", "TUGLINE_REPORT"})
+NO_SETTINGS = frozenset({"TUGLINE_HOME", "TUGLINE_LINEAGE", "TUGLINE_REPORT", "TUGLINE_SANDBOX"})
 """Variables of ours that are no settings."""
 
 

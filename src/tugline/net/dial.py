@@ -49,6 +49,27 @@ async def dial(url: Url, proxy: Url | None, tls: Tls, timeout: float, check: Add
         raise _explain(error, url, place, timeout) from None
 
 
+async def open_tunnel(url: Url, proxy: Url | None, tls: Tls, timeout: float, check: AddressCheck) -> Wire:
+    """A connection that carries any bytes to the host and port of `url`, within `timeout` seconds."""
+    place = f"the proxy {proxy.origin}" if proxy else url.origin
+    wire: Wire | None = None
+    try:
+        with anyio.fail_after(timeout):
+            if proxy is None:
+                return await _wire(await _open_socket(url, place, check), None, url)
+            check(url.host, (url.host,) if _is_address(url.host) else ())
+            sock = await _open_socket(proxy, place, None)
+            wire = await _wire(sock, tls.context() if proxy.scheme == "https" else None, proxy)
+            await _tunnel(wire, url, proxy)
+        return wire
+    except BaseException as error:
+        if wire is not None:
+            wire.abort()
+        if not isinstance(error, OSError):
+            raise
+        raise _explain(error, url, place, timeout) from None
+
+
 def _explain(error: OSError, url: Url, place: str, timeout: float) -> HttpError:
     if isinstance(error, ssl.SSLCertVerificationError):
         hint = "; if a company proxy signs it, set SSL_CERT_FILE to its certificate"

@@ -23,6 +23,7 @@ class Wire(asyncio.Protocol):
         self._ended = False
         self._waiter: asyncio.Future[None] | None = None
         self._closed: asyncio.Future[None] = self._loop.create_future()
+        self._held: asyncio.Future[None] | None = None
         self.failure: Exception | None = None
 
     # --- what asyncio calls ---
@@ -53,7 +54,18 @@ class Wire(asyncio.Protocol):
         self.failure = self.failure or exc
         if not self._closed.done():
             self._closed.set_result(None)
+        self.resume_writing()
         self._wake()
+
+    def pause_writing(self) -> None:
+        """More waits to be sent than the transport likes."""
+        self._held = self._loop.create_future()
+
+    def resume_writing(self) -> None:
+        """It takes more again."""
+        if self._held is not None and not self._held.done():
+            self._held.set_result(None)
+        self._held = None
 
     def _wake(self) -> None:
         waiter = self._waiter
@@ -80,6 +92,11 @@ class Wire(asyncio.Protocol):
     def send(self, data: bytes) -> None:
         """Hand the bytes over; what the system does not take at once is sent as it can."""
         self.transport.write(data)
+
+    async def room(self) -> None:
+        """Until the transport takes more; at once where it does, or where the connection is gone."""
+        if self._held is not None:
+            await self._held
 
     def take(self) -> bytes:
         """What waits unread, without waiting; may be nothing."""
@@ -113,6 +130,16 @@ class Wire(asyncio.Protocol):
     def _expire(waiter: asyncio.Future[None]) -> None:
         if not waiter.done():
             waiter.set_exception(TimeoutError())
+
+    def end(self) -> None:
+        """Send no more; what comes in is still read."""
+        if self._transport is not None and self._transport.can_write_eof() and not self._transport.is_closing():
+            self._transport.write_eof()
+
+    def close(self) -> None:
+        """Close once all is sent."""
+        if self._transport is not None:
+            self._transport.close()
 
     def abort(self) -> None:
         """Close at once; what was not sent is dropped."""

@@ -7,7 +7,7 @@ from contextlib import suppress
 
 from tugline.protocol.codec import encode
 from tugline.protocol.events import Event, InputDelta, TextDelta, ThinkingDelta
-from tugline.rules.masking import SHORTEST, mask_bytes
+from tugline.rules.masking import MaskSet
 
 SIZE_LIMIT = 8 << 20
 """Bytes of a file before the next one begins."""
@@ -23,12 +23,16 @@ class DebugLog:
     def __init__(self, path: str, *, secrets: Iterable[str] = (), limit: int = SIZE_LIMIT, kept: int = KEPT) -> None:
         self.path = path
         self.problem = ""
-        self._secrets = sorted((encode(each)[1:-1] for each in secrets if len(each) >= SHORTEST), key=len, reverse=True)
+        self._mask = MaskSet(secrets)
         self._limit = limit
         self._kept = kept
         self._fd = -1
         self._size = 0
         self._open()
+
+    def hide(self, values: Iterable[str]) -> None:
+        """Further secrets that became known."""
+        self._mask.learn(values)
 
     def hear(self, event: Event) -> None:
         """Write the event. Deltas are left out: the blocks that they make up are there."""
@@ -64,10 +68,11 @@ class DebugLog:
     def _write(self, body: bytes) -> None:
         if self._fd < 0:
             return
+        # before it is cut: half a key would not be known
+        body = self._mask.data(body)
         if len(body) > LINE_LIMIT:
             cut = body[:LINE_LIMIT].decode("utf-8", "ignore")
             body = encode({"type": "cut", "bytes": len(body), "begins": cut})
-        body = mask_bytes(body, self._secrets)
         line = b'{"time":%.3f,"pid":%d,"event":%s}\n' % (time.time(), os.getpid(), body)
         try:
             if self._size + len(line) > self._limit and self._size:

@@ -58,7 +58,8 @@ class Event(Struct, frozen=True, tag_field="type", omit_defaults=True):
 
 
 class SessionStarted(Event, frozen=True, tag="session_started"):
-    """The session is open: what it works with. `resumed`: the conversation goes on where it was."""
+    """The session is open: what it works with. `resumed`: the conversation goes on where it was. `sandbox`: `on`, why
+    it does not work, or nothing where the settings ask for none."""
 
     cwd: str
     model: str
@@ -67,6 +68,7 @@ class SessionStarted(Event, frozen=True, tag="session_started"):
     key_source: str = "none"
     transcript: str = ""
     resumed: bool = False
+    sandbox: str = ""
 
 
 class TurnStarted(Event, frozen=True, tag="turn_started"):

@@ -99,10 +99,12 @@ class PathSubject(Struct, frozen=True, tag="path"):
     access: Literal["read", "edit"] = "read"
 
 
-class CommandSubject(Struct, frozen=True, tag="command"):
-    """A shell command."""
+class CommandSubject(Struct, frozen=True, tag="command", omit_defaults=True):
+    """A shell command. `outside`: it runs outside of the sandbox, because the settings exclude it or because the model
+    asks for it."""
 
     command: str
+    outside: Literal["", "excluded", "asked"] = ""
 
 
 class DomainSubject(Struct, frozen=True, tag="domain"):

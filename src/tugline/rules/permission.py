@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from tugline.protocol.permissions import Verdict, VerdictAllow, VerdictAsk, VerdictDeny
 from tugline.protocol.specs import CommandSubject, DomainSubject, Footprint, PathSubject, Subject
@@ -13,6 +13,7 @@ from tugline.rules.permission_parts import (
     DomainPart,
     Expand,
     NamePart,
+    OutsidePart,
     Part,
     PathPart,
     Policy,
@@ -20,8 +21,8 @@ from tugline.rules.permission_parts import (
     Survey,
     ToolPart,
 )
-from tugline.rules.permission_shell import WholePart, command_parts
-from tugline.rules.rule import Rule, names_tool
+from tugline.rules.permission_shell import RedirectPart, WholePart, command_parts
+from tugline.rules.rule import Rule, RuleError, names_tool, parse_rule
 
 __all__ = [
     "Expand",
@@ -33,6 +34,7 @@ __all__ = [
     "denied_tools",
     "explain",
     "hides",
+    "is_excluded",
     "passing",
     "speaks_of",
 ]
@@ -120,7 +122,10 @@ def _parts(query: Query, policy: Policy, resolve: Resolve, expand: Expand | None
     parts: list[Part] = []
     for subject in query.subjects:
         if isinstance(subject, CommandSubject):
-            parts.extend(command_parts(subject.command, policy, cwd, resolve, expand, survey))
+            held = structs.replace(policy, sandboxed=False) if subject.outside and policy.sandboxed else policy
+            parts.extend(command_parts(subject.command, held, cwd, resolve, expand, survey))
+            if subject.outside == "asked":
+                parts.append(OutsidePart(subject.command))
         elif isinstance(subject, PathSubject):
             found = resolve(subject.path, cwd) if "\x00" not in subject.path else None
             place = Place(*found) if found is not None else None
@@ -268,3 +273,23 @@ def hides(policy: Policy, path: str, target: str | None = None) -> Rule | None:
         if rule.tool == "Read" and rule.path is not None and paths.denied_by(rule.path, place, where):
             return rule
     return None
+
+
+def is_excluded(command: str, patterns: Sequence[str], cwd: str) -> bool:
+    """Whether every part of a shell command is one that `sandbox.excludedCommands` names."""
+    rules = tuple(rule for rule in map(_exclusion, patterns) if rule is not None)
+    if not rules or not command.strip():
+        return False
+    parts = command_parts(command, Policy(cwd=cwd, directories=(cwd,)), cwd, lambda path, base: None, None, None)
+    fitting = [part.grant(rules) or (isinstance(part, RedirectPart) and part.free) for part in parts]
+    return len(parts) > 1 and all(fitting)
+
+
+def _exclusion(pattern: str) -> Rule | None:
+    """An entry as the rule of the same reading; one without a star stands for the command with any arguments."""
+    pattern = pattern.strip()
+    spec = pattern if "*" in pattern else f"{pattern}:*"
+    try:
+        return parse_rule(f"Bash({spec})", "allow") if pattern else None
+    except RuleError:
+        return None

@@ -115,6 +115,16 @@ class ToolPart(Part):
         return None if self.tool in _BROAD else (self.tool,)
 
 
+class OutsidePart(Part):
+    """That a command is to run outside of the sandbox. A person says so each time; no rule and no mode does."""
+
+    def __init__(self, command: str) -> None:
+        self.label = f"Bash {command.strip()[:80]}"
+
+    def danger(self) -> str:
+        return "it asks to run outside of the sandbox"
+
+
 class NamePart(ToolPart):
     """A call that names something: an agent type, a skill."""
 

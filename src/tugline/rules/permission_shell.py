@@ -275,13 +275,14 @@ class CommandPart(Part):
             return ""
         if not self.member.words:
             return "it only sets a variable of the shell"
-        if self.reading is not None:
-            fine = [seen.place is not None and bool(readable(seen.place, self.where)) for seen in self.seen]
-            # where cd leads depends on what went well before it; what comes after it is judged in every such folder
-            if not (any(fine) if self.argv and self.argv[0].text == "cd" and None not in self._places() else all(fine)):
-                return ""
-            return "it only reads inside the allowed directories"
-        return "it runs in the sandbox" if self.look.policy.sandboxed else ""
+        held = "it runs in the sandbox" if self.look.policy.sandboxed else ""
+        if self.reading is None:
+            return held
+        fine = [seen.place is not None and bool(readable(seen.place, self.where)) for seen in self.seen]
+        # where cd leads depends on what went well before it; what comes after it is judged in every such folder
+        if not (any(fine) if self.argv and self.argv[0].text == "cd" and None not in self._places() else all(fine)):
+            return held
+        return "it only reads inside the allowed directories"
 
     def _places(self) -> list[Place | None]:
         return [seen.place for seen in self.seen]
@@ -429,10 +430,11 @@ class RedirectPart(Part):
     def known(self) -> str:
         if self.free:
             return "it goes nowhere"
+        held = "it runs in the sandbox" if self.look.policy.sandboxed else ""
         if self.redirect.edit:
-            return "it runs in the sandbox" if self.look.policy.sandboxed else ""
+            return held
         fine = all(place is not None and readable(place, self.where) for place in self.places)
-        return "it only reads inside the allowed directories" if fine else ""
+        return "it only reads inside the allowed directories" if fine else held
 
     def accepted(self) -> bool:
         return all(place is not None and paths.inside_any(place, self.where.directories) for place in self.places)

@@ -13,7 +13,15 @@ from tugline.rules.shown import visible
 Grounds = Literal["nothing", "said so", "approved"]
 """Why a folder's parts count: they do not; a flag, a setting or a host says so for all of them; each by itself."""
 
-FREE = frozenset([("permissions", "deny"), ("permissions", "ask")])
+FREE = frozenset(
+    [
+        ("permissions", "deny"),
+        ("permissions", "ask"),
+        ("sandbox", "denyRead"),
+        ("sandbox", "denyWrite"),
+        ("sandbox", "network", "deniedDomains"),
+    ]
+)
 """Settings that count in any folder: they only forbid."""
 HARMLESS = frozenset(
     ["background", "checkpoints", "compaction", "context", "effort", "limits", "network", "sessions", "theme", "tools"]

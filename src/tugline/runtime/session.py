@@ -138,6 +138,8 @@ class Session:
         self.notices = tuple(notices)
         """What the person should know at the start."""
         self.past = past
+        self.secrets: tuple[str, ...] = ()
+        """Values that no log may hold."""
         self.copies = copies
         self.notes = notes
         self._titles = titles

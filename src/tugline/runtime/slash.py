@@ -30,6 +30,10 @@ class SlashCommands:
     def __init__(self, commands: Iterable[SlashCommand] = ()) -> None:
         self._commands = {command.name: command for command in commands}
 
+    def add(self, command: SlashCommand) -> None:
+        """One more, or another one of that name."""
+        self._commands[command.name] = command
+
     def all(self) -> list[SlashCommand]:
         """Every command, by name."""
         return sorted(self._commands.values(), key=lambda command: command.name)

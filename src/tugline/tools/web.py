@@ -1,18 +1,12 @@
 """Where a fetch may go: which URLs are proper, and which addresses are the public internet."""
 
-import ipaddress
-import re
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 
 from tugline.net.client import AddressCheck, HttpError
 from tugline.net.url import Url, parse_url
+from tugline.rules.addresses import as_address, is_disguised, is_local_name, is_public
 
 _URL_LIMIT = 4_000
-_NAT64 = ipaddress.ip_network("64:ff9b::/96")
-_NUMBER = re.compile(r"(0x[0-9a-f]*|[0-9]+)")
-_LOCAL_ENDINGS = (".localhost", ".local", ".internal", ".intranet", ".lan", ".home.arpa")
-
-_Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
 def read_url(text: str) -> Url:
@@ -24,15 +18,14 @@ def read_url(text: str) -> Url:
         raise HttpError("invalid", "the URL holds a user or a password, which are not sent; leave them out")
     if not 0 < url.port < 65_536:
         raise HttpError("invalid", "the URL's port is none")
-    # `127.1`, `0x7f000001` and `2130706433` mean 127.0.0.1 to some resolvers and proxies.
-    if ":" not in url.host and _NUMBER.fullmatch(url.host.rpartition(".")[2]) and _address(url.host) is None:
+    if is_disguised(url.host):
         raise HttpError("invalid", f"{url.host} is not a name; write an address as four decimal numbers")
     return url
 
 
 def secured(url: Url, private: Collection[str] = ()) -> Url:
     """The same over TLS, where it is a public host's usual place; addresses and hosts allowed by name stay."""
-    if url.scheme != "http" or url.port != 80 or _address(url.host) is not None or _named(url.host, private):
+    if url.scheme != "http" or url.port != 80 or as_address(url.host) is not None or _named(url.host, private):
         return url
     return Url(scheme="https", host=url.host, port=443, target=url.target)
 
@@ -46,7 +39,7 @@ def public_only(private: Collection[str] = ()) -> AddressCheck:
     def check(host: str, addresses: tuple[str, ...]) -> tuple[str, ...]:
         if _named(host, private):
             return addresses
-        if not addresses and _is_local_name(host):
+        if not addresses and is_local_name(host):
             raise HttpError("connect", _refusal(host, "a local name"))
         for address in addresses:
             if not is_public(address):
@@ -54,40 +47,6 @@ def public_only(private: Collection[str] = ()) -> AddressCheck:
         return addresses
 
     return check
-
-
-def is_public(text: str) -> bool:
-    """Whether an address is one of the public internet, also by the IPv4 address that it may hold inside."""
-    address = _address(text)
-    if address is None:
-        return False
-    inner = _inner(address)
-    if inner is not None:
-        return is_public(str(inner))
-    allowed: Callable[[_Address], bool] = lambda one: (  # noqa: E731 - one expression for both kinds of address
-        one.is_global and not (one.is_multicast or one.is_reserved or one.is_loopback or one.is_link_local)
-    )
-    return allowed(address) and not (isinstance(address, ipaddress.IPv6Address) and address.is_site_local)
-
-
-def _inner(address: _Address) -> ipaddress.IPv4Address | None:
-    if isinstance(address, ipaddress.IPv4Address):
-        return None
-    if address in _NAT64:
-        return ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
-    return address.ipv4_mapped or address.sixtofour
-
-
-def _address(text: str) -> _Address | None:
-    try:
-        return ipaddress.ip_address(text)
-    except ValueError:
-        return None
-
-
-def _is_local_name(host: str) -> bool:
-    """Of a name that a proxy will look up: whether it can only be one of its own network."""
-    return "." not in host or host.endswith(_LOCAL_ENDINGS)
 
 
 def _named(host: str, private: Collection[str]) -> bool:

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import anyio.to_thread
 
-from tugline.ports import FileStat, Output, Process, WorkspaceError
+from tugline.ports import Confinement, FileStat, Output, Process, WorkspaceError
 from tugline.workspaces import files, paths
 from tugline.workspaces.environment import child_environment
 from tugline.workspaces.processes import run_process
@@ -81,8 +81,11 @@ class LocalWorkspace:
         apart: bool = False,
         keep: int = 15_000,
         on_output: Callable[[Output], None] | None = None,
+        confine: Confinement | None = None,
     ) -> AbstractAsyncContextManager[Process]:
-        """Start a process that dies with the context."""
+        """Start a process that dies with the context. There is no sandbox: what may only read is refused."""
+        if confine is not None and confine.read_only:
+            raise WorkspaceError("denied", "The command was not run: it may only read here, and there is no sandbox.")
         return run_process(
             argv,
             cwd=cwd,

@@ -49,20 +49,24 @@ async def run_process(
     keep: int = 15_000,
     on_output: Callable[[Output], None] | None = None,
     roster: Roster | None = None,
+    passed: Sequence[int] = (),
+    keeper: bool = False,
 ) -> AsyncIterator[Process]:
     """Start a process in a session of its own; leaving the context ends all of it. `env` is its whole environment.
     The `roster` is told of both.
 
     `spill_dir`: where the whole output goes once it is more than what `keep` characters at each end hold (`None`:
-    nowhere). `apart`: stderr is kept by itself, and never spilled. Raises `WorkspaceError` if it cannot be started.
+    nowhere). `apart`: stderr is kept by itself, and never spilled. `passed`: further descriptors that it inherits.
+    `keeper`: it only keeps others, which die with it, so that TERM is for them alone. Raises `WorkspaceError` if it
+    cannot be started.
     """
     mark = os.urandom(8).hex()
     spill = None if spill_dir is None else os.path.join(spill_dir, f"output-{mark}.txt")
-    running = _Running(Capture(keep, spill), Capture(keep, None) if apart else None, mark, on_output)
+    running = _Running(Capture(keep, spill), Capture(keep, None) if apart else None, mark, on_output, keeper=keeper)
     try:
         if roster is not None:
             roster.enter(mark)
-        running.start(argv, cwd, env, stdin, report)
+        running.start(argv, cwd, env, stdin, report, passed)
         if roster is not None:
             roster.identify(mark, running.pid)
         running.limit(timeout)
@@ -86,9 +90,16 @@ class _Running:
     """A started process. The leader stays a zombie until the end, so that neither its id nor its group's is reused."""
 
     def __init__(
-        self, out: Capture, err: Capture | None, mark: str, on_output: Callable[[Output], None] | None
+        self,
+        out: Capture,
+        err: Capture | None,
+        mark: str,
+        on_output: Callable[[Output], None] | None,
+        *,
+        keeper: bool = False,
     ) -> None:
         self.pid = 0
+        self._keeper = keeper
         self._out = _Stream(out)
         self._err = None if err is None else _Stream(err)
         self._streams = (self._out,) if self._err is None else (self._out, self._err)
@@ -111,12 +122,19 @@ class _Running:
 
     # -- start -----------------------------------------------------------------------------------------------------
 
-    def start(self, argv: Sequence[str], cwd: str, env: Mapping[str, str], stdin: bytes | None, report: bool) -> None:
+    def start(
+        self,
+        argv: Sequence[str],
+        cwd: str,
+        env: Mapping[str, str],
+        stdin: bytes | None,
+        report: bool,
+        passed: Sequence[int] = (),
+    ) -> None:
         """Launch it and begin to read."""
         environment = dict(env)
         environment[MARK] = f"{environment[MARK]}:{self._mark}" if MARK in environment else self._mark
         theirs: list[int] = []
-        passed: tuple[int, ...] = ()
         try:
             for stream in self._streams:
                 stream.pipe, end = os.pipe2(os.O_CLOEXEC)
@@ -128,9 +146,9 @@ class _Running:
                 # Shells address single digits themselves: ours stays out of their way.
                 high = fcntl.fcntl(low, fcntl.F_DUPFD_CLOEXEC, 10)
                 theirs.append(high)
-                passed = (high,)
+                passed = (*passed, high)
                 environment[REPORT] = str(high)
-            source = subprocess.DEVNULL if stdin is None else _holding(stdin)
+            source = subprocess.DEVNULL if stdin is None else memory_file(stdin)
             if source >= 0:
                 theirs.append(source)
             self._child = subprocess.Popen(
@@ -141,7 +159,7 @@ class _Running:
                 stdout=out,
                 stderr=err,
                 start_new_session=True,
-                pass_fds=passed,
+                pass_fds=tuple(passed),
             )
         except (OSError, ValueError) as error:
             raise _not_started(error, argv, cwd) from error
@@ -319,8 +337,9 @@ class _Running:
             self._timers.append(self._loop.call_later(TERM_GRACE, self._send, signal.SIGKILL))
 
     def _send(self, signum: int) -> None:
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(self.pid, signum)
+        if not self._keeper or signum == signal.SIGKILL:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.pid, signum)
         self._started.signal(signum)
 
     async def close(self) -> None:
@@ -378,10 +397,10 @@ class _Running:
         return -1
 
 
-def _holding(data: bytes) -> int:
+def memory_file(data: bytes) -> int:
     """A descriptor that reads these bytes and then ends: a file, so that nobody has to feed it."""
     if hasattr(os, "memfd_create"):
-        descriptor = os.memfd_create("stdin", os.MFD_CLOEXEC)
+        descriptor = os.memfd_create("data", os.MFD_CLOEXEC)
     else:
         with tempfile.TemporaryFile() as file:
             descriptor = os.dup(file.fileno())

@@ -123,6 +123,7 @@ class HeadlessRun:
                 if session.opening is not None:
                     self._hear(session.opening)
                 if self._log is not None:
+                    self._log.hide(session.secrets)
                     if session.opening is not None:
                         self._log.hear(session.opening)
                     session.bus.attach(self._log.hear)

@@ -5,12 +5,22 @@ import re
 import shlex
 import signal
 from collections.abc import Callable, Sequence
-from typing import Annotated
+from typing import Annotated, Literal
 
 import anyio
-from msgspec import Meta, Struct, structs
+from msgspec import Meta, Struct, field, structs
 
-from tugline.ports import Output, Process, ProcessEnd, TaskEnd, TaskRunner, Tether, ToolContext, WorkspaceError
+from tugline.ports import (
+    Confinement,
+    Output,
+    Process,
+    ProcessEnd,
+    TaskEnd,
+    TaskRunner,
+    Tether,
+    ToolContext,
+    WorkspaceError,
+)
 from tugline.protocol.errors import ToolError
 from tugline.protocol.specs import (
     Change,
@@ -58,13 +68,27 @@ class BashInput(Struct, frozen=True, forbid_unknown_fields=True):
     run_in_background: Annotated[
         bool, Meta(description="Do not wait for it: for servers, watchers, and what takes long")
     ] = False
+    outside_sandbox: Annotated[
+        bool, Meta(description="Ask to run it outside of the sandbox; a person is asked about it")
+    ] = field(default=False, name="dangerouslyDisableSandbox")
+
+
+class InSandbox(Struct, frozen=True):
+    """That commands run in a sandbox, and what of it concerns them. `network`: in words for the model. `escape`: it may
+    ask to run a command outside. `excludes` says which commands run outside anyway."""
+
+    network: str
+    writable: tuple[str, ...] = ()
+    escape: bool = True
+    excludes: Callable[[str], bool] = lambda command: False
 
 
 class Bash(BuiltinTool[BashInput]):
     """Runs shell commands. `is_read_only` says of a command whether it changes nothing; the limits are seconds.
 
     `tasks` runs them beside their calls; without it, or with `background` off, every call waits for its command.
-    `release_late`: a command that reaches its limit goes on in the background.
+    `release_late`: a command that reaches its limit goes on in the background. `sandbox`: what to tell of the sandbox,
+    where there is one.
     """
 
     name = "Bash"
@@ -80,8 +104,10 @@ class Bash(BuiltinTool[BashInput]):
         tasks: TaskRunner | None = None,
         background: bool = True,
         release_late: bool = False,
+        sandbox: InSandbox | None = None,
     ) -> None:
         super().__init__()
+        self._sandbox = sandbox
         self._is_read_only = is_read_only
         self._timeout = timeout
         self._max_timeout = max_timeout
@@ -89,9 +115,12 @@ class Bash(BuiltinTool[BashInput]):
         self._background = background and tasks is not None
         self._release_late = release_late and self._background
         self._accepted = self.spec.input_schema
-        if not self._background:
-            kept = {name: about for name, about in self._accepted["properties"].items() if name != "run_in_background"}
-            self.spec = ToolSpec(self.name, self.spec.description, {**self._accepted, "properties": kept})
+        held_back = set() if self._background else {"run_in_background"}
+        if sandbox is None or not sandbox.escape:
+            held_back.add("dangerouslyDisableSandbox")
+        offered = {name: about for name, about in self._accepted["properties"].items() if name not in held_back}
+        words = self.spec.description if sandbox is None else f"{self.spec.description.rstrip()}\n{_about(sandbox)}"
+        self.spec = ToolSpec(self.name, words, {**self._accepted, "properties": offered})
 
     def parse(self, data: dict[str, object]) -> BashInput:
         """The typed input; `run_in_background` is understood though it is not offered."""
@@ -108,7 +137,14 @@ class Bash(BuiltinTool[BashInput]):
 
     def subjects(self, data: BashInput) -> tuple[Subject, ...]:
         """The command as it will run."""
-        return (CommandSubject(data.command),)
+        return (CommandSubject(data.command, self._outside(data)),)
+
+    def _outside(self, data: BashInput) -> Literal["", "excluded", "asked"]:
+        if self._sandbox is None:
+            return ""
+        if self._sandbox.excludes(data.command):
+            return "excluded"
+        return "asked" if data.outside_sandbox and self._sandbox.escape else ""
 
     def title(self, data: BashInput) -> str:
         """The command's first line."""
@@ -137,9 +173,15 @@ class Bash(BuiltinTool[BashInput]):
 
     async def _work(self, data: BashInput, context: ToolContext, seconds: float, tether: Tether) -> TaskEnd:
         limit = None if self._release_late else seconds
+        confine = None if self._outside(data) else Confinement(context.call)
         try:
             async with context.workspace.process(
-                shell_argv(data.command), cwd=context.state.cwd, timeout=limit, report=True, keep=_KEEP
+                shell_argv(data.command),
+                cwd=context.state.cwd,
+                timeout=limit,
+                report=True,
+                keep=_KEEP,
+                confine=confine,
             ) as process:
                 tether.begun(lambda: process.unbound() or "")
                 end = await _watch(process, tether, seconds if self._release_late else None)
@@ -149,7 +191,7 @@ class Bash(BuiltinTool[BashInput]):
                 return TaskEnd(_no_directory(error, context), "failed", str(error))
             raise ToolError(str(error)) from None
         cwd, moved = _directory(end, context)
-        notices = [*_how_it_ended(end, output, seconds), *moved]
+        notices = [*_how_it_ended(end, output, seconds), *end.notes, *moved]
         failed = end.timed_out or end.flooded or (end.status != 0 and not _says_no(end.status, data.command))
         result = Result(
             _for_model(output, notices),
@@ -158,6 +200,22 @@ class Bash(BuiltinTool[BashInput]):
             changes=cwd,
         )
         return TaskEnd(result, "failed" if failed else "completed", _last_words(output), end.status)
+
+
+def _about(sandbox: InSandbox) -> str:
+    writable = ", ".join(sandbox.writable)
+    lines = [
+        f"- Commands run in a sandbox. They can write below {writable} and in /tmp, which is the session's own and "
+        "which other tools do not see; git's hooks and config, and settings of editors and agents, stay as they are. "
+        f"Credentials cannot be read. {sandbox.network}",
+        "- What the sandbox refuses shows as `Read-only file system`, `Permission denied`, `Operation not permitted` "
+        "or a refused connection. Say so instead of looking for a way round.",
+    ]
+    if sandbox.escape:
+        lines.append(
+            "- `dangerouslyDisableSandbox`: only where a command cannot work inside; the user is asked each time."
+        )
+    return "\n".join(lines)
 
 
 async def _watch(process: Process, tether: Tether, release_after: float | None) -> ProcessEnd:
