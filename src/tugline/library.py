@@ -25,10 +25,10 @@ from tugline.protocol.errors import SessionError, UsageError
 from tugline.protocol.events import Event, SessionStarted, TurnFinished
 from tugline.protocol.ids import MessageId, SessionId, TaskId
 from tugline.protocol.records import Compacted
+from tugline.protocol.sessions import ExportFormat
 from tugline.protocol.specs import FileStep, Mode
 from tugline.protocol.tasks import Task
 from tugline.rules.costs import Costs
-from tugline.rules.exports import ExportFormat
 from tugline.rules.filling import Filling
 from tugline.rules.history import Spoken
 from tugline.runtime import session as runtime

@@ -8,8 +8,8 @@ from msgspec import structs
 
 from tugline.app.config import real_folder
 from tugline.app.core import Core
-from tugline.app.policy import policy_of
 from tugline.app.settings_keeper import SettingsKeeper
+from tugline.app.standing_policy import policy_of
 from tugline.config.load import Config
 from tugline.loop.gate import Classifying, Gate
 from tugline.loop.transcript import Transcript
@@ -17,7 +17,6 @@ from tugline.net.client import HttpClient
 from tugline.options import Options
 from tugline.ports import Planner, Tool, ToolHooks, WorkspaceError
 from tugline.rules.permission import Policy
-from tugline.rules.shell_footprint import is_read_only
 from tugline.runtime.attendant import FunctionResponder
 from tugline.runtime.errands import Errands
 from tugline.runtime.questions import Questions
@@ -157,7 +156,7 @@ def make_tools(
         Glob(hides),
         Grep(hides),
         Bash(
-            is_read_only,
+            _only_reads,
             timeout=shell.timeout,
             max_timeout=shell.max_timeout,
             tasks=tasks,
@@ -183,3 +182,10 @@ def make_tools(
     tools = joined(tools, options.tools)
     waiting = [tool.spec for tool in tools if tool.deferred]
     return joined(tools, [ToolSearch(waiting)]) if waiting else tools
+
+
+def _only_reads(command: str) -> bool:
+    """Whether a shell command certainly changes nothing."""
+    from tugline.rules.shell_footprint import is_read_only  # noqa: PLC0415  imported here: start-up cost
+
+    return is_read_only(command)

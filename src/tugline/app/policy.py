@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 from msgspec import Struct
@@ -15,9 +15,6 @@ from tugline.rules.permission import Expand, Policy, Query, Resolve, Survey, dec
 from tugline.rules.rule import Kind, Rule, RuleError, parse_rule
 from tugline.workspaces.expansion import expand, survey
 from tugline.workspaces.paths import resolve
-
-if TYPE_CHECKING:
-    from tugline.config.load import Config
 
 
 class RuleTexts(Struct, frozen=True):
@@ -128,20 +125,3 @@ def make_desk(policy: Policy) -> Desk:
             return None
 
     return Desk(policy, look_up, expand, survey)
-
-
-def policy_of(config: "Config") -> Policy:
-    """The policy that a session with this configuration would begin with."""
-    from tugline.app.config import real_folder  # noqa: PLC0415  imported here: `policy check` reads no settings
-
-    permissions = config.settings.permissions
-    return Policy(
-        mode=permissions.default_mode,
-        allow=config.allow,
-        ask=config.ask,
-        deny=config.deny,
-        directories=(config.cwd, *map(real_folder, permissions.additional_directories)),
-        cwd=config.cwd,
-        home=config.home,
-        project_root=config.project_root,
-    )

@@ -21,7 +21,6 @@ from tugline.rules.permission_parts import (
     Survey,
     ToolPart,
 )
-from tugline.rules.permission_shell import RedirectPart, WholePart, command_parts
 from tugline.rules.rule import Rule, RuleError, names_tool, parse_rule
 
 __all__ = [
@@ -97,7 +96,7 @@ def passing(
 ) -> list[PartSaid]:
     """What each part of the call rests on, where nothing stricter decides."""
     parts = _parts(query, policy, resolve, expand, survey)
-    return [PartSaid(part.label, _passes(part, policy)) for part in parts if not isinstance(part, WholePart)]
+    return [PartSaid(part.label, _passes(part, policy)) for part in parts if not part.whole]
 
 
 def speaks_of(
@@ -122,6 +121,8 @@ def _parts(query: Query, policy: Policy, resolve: Resolve, expand: Expand | None
     parts: list[Part] = []
     for subject in query.subjects:
         if isinstance(subject, CommandSubject):
+            from tugline.rules.permission_shell import command_parts  # noqa: PLC0415  imported here: start-up cost
+
             held = structs.replace(policy, sandboxed=False) if subject.outside and policy.sandboxed else policy
             parts.extend(command_parts(subject.command, held, cwd, resolve, expand, survey))
             if subject.outside == "asked":
@@ -231,7 +232,7 @@ def _lenient(policy: Policy, parts: Sequence[Part]) -> Iterator[Said]:
         reason = _passes(part, policy)
         if not reason:
             missing.append(part)
-        elif not isinstance(part, WholePart):
+        elif not part.whole:
             reasons[reason] = None
     what = "allow rules, known reads, accepted edits"
     if not missing:
@@ -277,6 +278,8 @@ def hides(policy: Policy, path: str, target: str | None = None) -> Rule | None:
 
 def is_excluded(command: str, patterns: Sequence[str], cwd: str) -> bool:
     """Whether every part of a shell command is one that `sandbox.excludedCommands` names."""
+    from tugline.rules.permission_shell import RedirectPart, command_parts  # noqa: PLC0415  imported here: start-up cost
+
     rules = tuple(rule for rule in map(_exclusion, patterns) if rule is not None)
     if not rules or not command.strip():
         return False

@@ -55,6 +55,8 @@ class Part:
     """One thing that a call does. The defaults are those of a part that nothing is known of."""
 
     label = ""
+    whole = False
+    """Whether it is a command as one text, whose pieces are parts of their own."""
 
     def hits(self, rule: Rule) -> bool:
         """Whether a deny or ask rule speaks of this part for certain."""

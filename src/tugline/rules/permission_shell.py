@@ -452,6 +452,8 @@ class RedirectPart(Part):
 class WholePart(Part):
     """The command as one text: what rules with operators are compared with, and all there is where it is opaque."""
 
+    whole = True
+
     def __init__(self, analysis: Analysis, opaque: str, policy: Policy) -> None:
         self.analysis, self.opaque, self.policy = analysis, opaque, policy
         self.label = f"{' '.join(analysis.command.split())[:200]} ({opaque or analysis.shadow or 'the whole'})"

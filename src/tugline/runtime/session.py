@@ -51,13 +51,13 @@ from tugline.protocol.ids import MessageId, QuestionId, SessionId, TaskId
 from tugline.protocol.messages import User
 from tugline.protocol.permissions import Answer
 from tugline.protocol.records import Compacted, Titled
+from tugline.protocol.sessions import ExportFormat
 from tugline.protocol.specs import FileStep, Mode
 from tugline.protocol.tasks import Task
 from tugline.protocol.trust import TrustAnswer, TrustQuestion
 from tugline.protocol.usage import Spend
 from tugline.rules import wording
 from tugline.rules.costs import Costs
-from tugline.rules.exports import ExportFormat
 from tugline.rules.filling import Filling
 from tugline.rules.history import Spoken
 from tugline.runtime.attendant import Attendant, InquiryCallback, PermissionCallback, PlanCallback

@@ -6,9 +6,9 @@ from typing import Protocol, cast, get_args
 from tugline.protocol.commands import RewindWhat
 from tugline.protocol.errors import UsageError
 from tugline.protocol.records import Compacted
+from tugline.protocol.sessions import FORMATS
 from tugline.protocol.specs import FileStep
 from tugline.rules import costs, filling
-from tugline.rules.exports import FORMATS
 from tugline.rules.filling import Filling
 from tugline.rules.history import Spoken
 from tugline.rules.tasks import listed

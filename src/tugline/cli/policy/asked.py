@@ -5,7 +5,8 @@ from typing import Any
 
 from tugline.app.calls import BadCall, parse_call
 from tugline.app.config import load_config
-from tugline.app.policy import Desk, make_desk, policy_of
+from tugline.app.policy import Desk, make_desk
+from tugline.app.standing_policy import policy_of
 from tugline.cli.arguments import Arguments, read_arguments
 from tugline.config.load import Config
 from tugline.options import Options

@@ -6,7 +6,8 @@ from typing import Any
 from msgspec import Struct
 
 from tugline.app.calls import query_of
-from tugline.app.policy import Desk, make_desk, policy_of, word
+from tugline.app.policy import Desk, make_desk, word
+from tugline.app.standing_policy import policy_of
 from tugline.cli import streams
 from tugline.cli.policy.asked import call_of, config_of, read_words
 from tugline.protocol.errors import ConfigError, TuglineError, UsageError
