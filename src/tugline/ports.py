@@ -11,7 +11,7 @@ from tugline.protocol.commands import PromptContent
 from tugline.protocol.ids import AgentId, CallId, MessageId, TaskId
 from tugline.protocol.messages import Message
 from tugline.protocol.permissions import Inquiry, InquiryAnswer, PermissionAnswer, PermissionQuestion
-from tugline.protocol.records import AnyRecord, Compacted, Folded, Trimmed
+from tugline.protocol.records import AnyRecord, Compacted, FileState, Folded, Trimmed
 from tugline.protocol.specs import (
     AgentState,
     Content,
@@ -249,6 +249,22 @@ class WorkspaceError(Exception):
     def __init__(self, kind: str, message: str) -> None:
         super().__init__(message)
         self.kind = kind
+
+
+class Moved(Struct, frozen=True):
+    """A file that is not as it was at the look before. `path` is absolute."""
+
+    path: str
+    before: FileState | None
+    after: FileState | None
+
+
+class Unlookable(Exception):
+    """The tree cannot be looked at; the text is for a person. `final`: it is no use to try again."""
+
+    def __init__(self, text: str, *, final: bool = False) -> None:
+        super().__init__(text)
+        self.final = final
 
 
 class Log(Protocol):

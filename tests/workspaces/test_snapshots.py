@@ -13,9 +13,10 @@ from living import alive
 from workshop import Workshop
 
 from tugline.config.folders import make_private
+from tugline.ports import Moved, Unlookable
 from tugline.rules.rewinding import digest_of
 from tugline.stores.contents import Contents
-from tugline.workspaces.snapshots import Limits, Moved, Shelf, Unlookable, WorkTree
+from tugline.workspaces.snapshots import Limits, Shelf, WorkTree
 
 
 class Looker:

@@ -9,7 +9,6 @@ that came by both ways is kept once. Nothing else of git is needed to read or wr
 
 import os
 import re
-import shutil
 import time
 import zlib
 from collections.abc import Callable, Iterator
@@ -203,6 +202,8 @@ def _oldest_need(work: str, sessions: str, now: float, dry_run: bool) -> float:
         if is_busy(transcript) or now - used < LEFT_BEHIND:
             oldest = min(oldest, since)
         elif not dry_run:
+            import shutil  # noqa: PLC0415  imported here: start-up cost
+
             shutil.rmtree(folder, ignore_errors=True)
     return oldest
 

@@ -15,6 +15,7 @@ from contextlib import suppress
 
 from msgspec import Struct
 
+from tugline.ports import Moved, Unlookable
 from tugline.protocol.errors import SessionError
 from tugline.protocol.records import FileState
 from tugline.workspaces.git import GitError, PrivateGit, git_folder, own_excludes
@@ -34,22 +35,6 @@ class Limits(Struct, frozen=True):
     file_bytes: int = 32 << 20
     total_bytes: int = 1 << 30
     seconds: float = 10.0
-
-
-class Moved(Struct, frozen=True):
-    """A file that is not as it was at the look before. `path` is absolute."""
-
-    path: str
-    before: FileState | None
-    after: FileState | None
-
-
-class Unlookable(Exception):
-    """The tree cannot be looked at; the text is for a person. `final`: it is no use to try again."""
-
-    def __init__(self, text: str, *, final: bool = False) -> None:
-        super().__init__(text)
-        self.final = final
 
 
 class Shelf(Struct, frozen=True):
