@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tugline.config.load import Config, load
+from tugline.config.trust import TrustStore
 
 COMMAND = {"type": "command", "command": "true"}
 
@@ -83,6 +84,43 @@ def test_hooks_of_a_folder_that_is_not_trusted_are_withheld_by_name(tmp_path: Pa
     config = loaded(tmp_path, trusted=False)
     assert commands(config) == ["a"]
     assert set(config.withheld) == {("hooks.Stop", path), ("hooks.PreToolUse", path)}
+
+
+def approve(folder: Path) -> None:
+    config = loaded(folder, trusted=None)
+    TrustStore(config.folders.trust).trust(config.project_root, dict.fromkeys(config.items, True))
+
+
+def guard(*commands: str, matcher: str = "Bash") -> dict[str, Any]:
+    return {"PreToolUse": [{"matcher": matcher, "hooks": [{"type": "command", "command": one} for one in commands]}]}
+
+
+@pytest.mark.parametrize("name", [".claude/settings.json", ".tugline/settings.local.json"])
+def test_each_hook_of_a_project_counts_only_as_it_was_approved(tmp_path: Path, name: str) -> None:
+    path = lay(tmp_path / "repo" / name, {**guard("a", "b"), **stop("c")})
+    approve(tmp_path)
+    config = loaded(tmp_path, trusted=None)
+    assert (commands(config), config.withheld) == (["a", "b", "c"], ())
+    lay(tmp_path / "repo" / name, {**guard("a", "B", "new"), **stop("c")})
+    config = loaded(tmp_path, trusted=None)
+    assert commands(config) == ["a", "c"]
+    assert config.withheld == (("hooks.PreToolUse(Bash) 2", path), ("hooks.PreToolUse(Bash) 3", path))
+    lay(tmp_path / "repo" / name, {**guard("a", matcher="Write"), **stop("c")})
+    assert commands(loaded(tmp_path, trusted=None)) == ["c"]
+
+
+def test_what_else_a_project_says_of_hooks_takes_an_approval_too(tmp_path: Path) -> None:
+    lay(tmp_path / "xdg/tugline/settings.json", stop("mine"))
+    more = {"disableAllHooks": True, "hookLimits": {"command": 0.001}, "allowedHttpHookUrls": ["https://x/*"]}
+    lay(tmp_path / "repo/.claude/settings.json", {}, **more)
+    lay(tmp_path / "repo/.tugline/settings.json", stop("theirs"))
+    (tmp_path / "repo/.claude").rename(tmp_path / "aside")
+    approve(tmp_path)
+    (tmp_path / "aside").rename(tmp_path / "repo/.claude")
+    config = loaded(tmp_path, trusted=None)
+    assert commands(config) == ["mine", "theirs"]
+    assert (config.settings.hook_limits.command, config.settings.allowed_http_hook_urls) == (600.0, None)
+    assert {name for name, _ in config.withheld} == {"disableAllHooks", "hookLimits.command", "allowedHttpHookUrls"}
 
 
 @pytest.mark.parametrize(

@@ -69,7 +69,7 @@ async def test_hooks_are_listed_with_where_they_come_from(desk: Desk, serve: Ser
     assert "has no occasion in this version" in listed.out
     assert "\x1b" not in listed.out
     held = await desk.run("-p", "/hooks")
-    assert held.out.startswith("Not run, because this folder is not trusted (--trust):\n- PreToolUse in ")
+    assert held.out.startswith("Not run, because nobody has approved them (tugline trust):\n- PreToolUse in ")
     shown = await desk.run("config", "show", "--trust")
     assert "hook PreToolUse: command guard" in shown.out
     plain = json.loads((await desk.run("config", "show", "--trust", "--json")).out)

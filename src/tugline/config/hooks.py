@@ -1,6 +1,7 @@
 """Hooks as settings have them: each one checked by itself, then in the order in which they run."""
 
 import difflib
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal
 
@@ -9,9 +10,11 @@ from msgspec import Struct, structs
 
 from tugline.config.settings import HookEntry, HookGroup
 from tugline.protocol.hooks import Hook
+from tugline.protocol.trust import TrustItem
 from tugline.rules.hook_events import EVENTS, TOOL_EVENTS, nearest
 from tugline.rules.hook_matching import MatcherError, check_matcher
 from tugline.rules.rule import RuleError, parse_rule
+from tugline.rules.trust import Trust, setting_item
 
 Spot = tuple[str | int, ...]
 Groups = dict[str, tuple[HookGroup, ...]]
@@ -95,6 +98,31 @@ def _unusable(event: str, entry: HookEntry) -> str:
         except RuleError as error:
             return f"if: {error}"
     return ""
+
+
+def approved_hooks(source: str, groups: Groups, trust: Trust, items: list[TrustItem]) -> tuple[Groups, tuple[str, ...]]:
+    """The hooks of a project's settings that count, and the names of those that do not. Each takes an approval by
+    itself, with its matcher; `items` gains them."""
+    good: Groups = {}
+    withheld: list[str] = []
+    for event, found in groups.items():
+        seen: Counter[str] = Counter()
+        kept: list[HookGroup] = []
+        for group in found:
+            entries: list[HookEntry] = []
+            for entry in group.hooks:
+                spot = f"hooks.{event}({group.matcher})" if group.matcher else f"hooks.{event}"
+                seen[spot] += 1
+                name = spot if seen[spot] == 1 else f"{spot} {seen[spot]}"
+                item = setting_item(source, name, {"matcher": group.matcher or "", **msgspec.to_builtins(entry)})
+                items.append(item)
+                if trust.allows(item):
+                    entries.append(entry)
+                else:
+                    withheld.append(name)
+            kept.append(structs.replace(group, hooks=tuple(entries)))
+        good[event] = tuple(group for group in kept if group.hooks)
+    return {event: kept for event, kept in good.items() if kept}, tuple(withheld)
 
 
 class From(Struct, frozen=True):

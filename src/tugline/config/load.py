@@ -295,14 +295,19 @@ def _weigh(
             elif value in _GUARDS.get(path, ()):
                 said = str(value).lower() if path[0] == "sandbox" else value
                 problems.append(Problem("warning", f"{source.name}: {dotted} {said} is not for a project"))
+            elif path == HOOKS:
+                from tugline.config.hooks import approved_hooks  # noqa: PLC0415  imported here: start-up cost
+
+                approved, held = approved_hooks(name, value, trust, items)
+                withheld.extend((label, source.name) for label in held)
+                if approved:
+                    values[path] = approved
             else:
                 rest = _approved(name, path, value, trust, items)
                 if rest == value:
                     values[path] = value
                     continue
-                gone = [event for event in value if event not in (rest or ())] if path == HOOKS else []
-                names = [f"{dotted}.{event}" for event in gone] or [dotted]
-                withheld.extend((held, source.name) for held in names)
+                withheld.append((dotted, source.name))
                 if rest:
                     values[path] = rest
         for item in foreign_items(name, source.data, Settings.__struct_encode_fields__):

@@ -34,7 +34,11 @@ def rendered(hooks: Sequence[Hook], withheld: Iterable[tuple[str, str]], disable
         parts.append(f"{place}\n" + "\n".join(f"- {line(hook)}" for hook in hooks if where(hook) == place))
     if disabled:
         parts.append(disabled)
-    held = [f"- {name.removeprefix('hooks.')} in {source}" for name, source in withheld if name.startswith("hooks.")]
+    held = [
+        clean(f"- {name.removeprefix('hooks.')} in {source}").replace("\n", " ")
+        for name, source in withheld
+        if name.startswith("hooks.")
+    ]
     if held:
-        parts.append("Not run, because this folder is not trusted (--trust):\n" + "\n".join(held))
+        parts.append("Not run, because nobody has approved them (tugline trust):\n" + "\n".join(held))
     return "\n\n".join(parts) or "There are no hooks."

@@ -41,7 +41,6 @@ FOREIGN_POWERS = frozenset(
         "enabledPlugins",
         "extraKnownMarketplaces",
         "fileSuggestion",
-        "hooks",
         "mcpServers",
         "otelHeadersHelper",
         "outputStyle",
