@@ -24,7 +24,7 @@ FREE = frozenset(
 )
 """Settings that count in any folder: they only forbid."""
 HARMLESS = frozenset(
-    ["background", "checkpoints", "compaction", "context", "effort", "limits", "network", "sessions", "theme", "tools"]
+    ["background", "compaction", "context", "effort", "limits", "network", "sessions", "theme", "tools"]
 )
 """Settings that start nothing, reach nothing and allow nothing: in a trusted folder they need no approval of their
 own. A setting that is not named here does."""

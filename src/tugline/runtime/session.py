@@ -579,6 +579,7 @@ class Session:
         return finished
 
     async def _prepared(self, prompt: User) -> User:
+        self.place.refresh()
         if self.occasions is not None:
             await self.occasions.prompt(prompt)
         if self._mentions is None or prompt.source != "person":
