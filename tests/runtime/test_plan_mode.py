@@ -259,12 +259,11 @@ async def test_a_frontend_answers_by_command(place: Path) -> None:
 async def test_after_a_compaction_the_model_has_the_plan_and_knows_the_mode(place: Path) -> None:
     long = "What I found, at length. " * 4_000
     first = [reply(call("ExitPlanMode", plan=PLAN)), reply(long)]
+    told = "They want a.txt, and no plan for it has been approved so far; more was not said."
     model = ScriptedProvider(
         [
             *first,
-            reply(
-                "<summary>\n## Goal\nThey want a.txt, and no plan for it has been approved so far; more was not said.\n</summary>"
-            ),
+            reply(f"<summary>\n## Goal\n{told}\n</summary>"),
             reply("two"),
         ]
     )
