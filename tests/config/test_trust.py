@@ -82,8 +82,8 @@ def test_harmless_settings_of_a_trusted_folder_need_no_approval_and_count_in_no_
 
 def test_a_setting_is_harmless_only_if_it_is_named_so() -> None:
     assert set(Settings.__struct_encode_fields__) - HARMLESS == {
-        "autoMode", "env", "fallbackModel", "model", "modelAliases", "models", "permissions", "providers", "shell",
-        "trustedFolders", "webFetch",
+        "autoMode", "checkpoints", "env", "fallbackModel", "model", "modelAliases", "models", "permissions",
+        "providers", "shell", "trustedFolders", "webFetch",
     }, "is the new setting harmless in a cloned folder? then put it into rules.trust.HARMLESS, else here"  # fmt: skip
 
 

@@ -35,7 +35,7 @@ from tugline.runtime.errands import Errands
 from tugline.runtime.file_past import FilePast
 from tugline.runtime.mentions import Mentions
 from tugline.runtime.past import Past
-from tugline.runtime.planning import Planning
+from tugline.runtime.planning import KeptMode, KeptPlan, Planning
 from tugline.runtime.questions import Questions
 from tugline.runtime.resuming import plain_content, resumed_state
 from tugline.runtime.session import Session
@@ -71,7 +71,8 @@ async def _compose(options: Options, stack: AsyncExitStack) -> Session:
     standing = make_standing(core.config, workspace, core.kept, plan.path)
     questions = Questions(core.voice, core.ids, attended=options.attended)
     inbox = Inbox()
-    planning = Planning(standing, questions, plan, inbox)
+    transcript = Transcript(core.opening.log, core.clock)
+    planning = Planning(standing, questions, plan, inbox, transcript)
     telling = Telling(core.voice, inbox, planning, warn=_mode_warning, grow=partial(setattr, workspace, "roots"))
     errands = Errands(
         provider,
@@ -85,7 +86,6 @@ async def _compose(options: Options, stack: AsyncExitStack) -> Session:
     scheme = make_scheme(options, core.config, standing, provider.card(core.catalog.resolve(core.model)))
     instructions = make_instructions(core, scheme)
     touched = touching(instructions)
-    transcript = Transcript(core.opening.log, core.clock)
     checkpoints = make_checkpoints(core, transcript, workspace.roots)
     kept = checkpointed(checkpoints)
     if checkpoints is not None:
@@ -119,6 +119,7 @@ async def _compose(options: Options, stack: AsyncExitStack) -> Session:
         resolve=lambda name, tokens: resolve_model(core.catalog, name, standing.mode, tokens),
     )
     compaction = make_compaction(agent, core.config.settings, Read(), standing)
+    compaction.keepsakes[:0] = (KeptMode(standing, plan), KeptPlan(plan))
     agent.compactor = compaction
     if core.history is not None:
         core.ledger.restore(core.history.standing.models)
@@ -127,7 +128,7 @@ async def _compose(options: Options, stack: AsyncExitStack) -> Session:
         allow_reading(standing, [os.path.join(os.path.dirname(core.kept), origin) for origin in core.history.origins])
     files = None if checkpoints is None else FilePast(gear, checkpoints, core.ids)
     past = Past(gear, core.opening.log, core.config.cwd, files)
-    planning.begin(gear.transcript.messages)
+    planning.refresh()
     standing.told = telling.changed
     return Session(
         agent,

@@ -15,7 +15,7 @@ Grounds = Literal["nothing", "said so", "approved"]
 
 FREE = frozenset([("permissions", "deny"), ("permissions", "ask")])
 """Settings that count in any folder: they only forbid."""
-HARMLESS = frozenset(["context", "effort", "limits", "network", "sessions", "theme", "tools"])
+HARMLESS = frozenset(["compaction", "context", "effort", "limits", "network", "sessions", "theme", "tools"])
 """Settings that start nothing, reach nothing and allow nothing: in a trusted folder they need no approval of their
 own. A setting that is not named here does."""
 FOREIGN_POWERS = frozenset(

@@ -493,6 +493,7 @@ class Session:
         return finished
 
     async def _with_mentions(self, prompt: User) -> User:
+        self.place.refresh()
         if self._mentions is None or prompt.source != "person":
             return prompt
         blocks = tuple(part for part in prompt.content if isinstance(part, Text | Image | Document))
