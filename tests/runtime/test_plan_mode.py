@@ -259,7 +259,15 @@ async def test_a_frontend_answers_by_command(place: Path) -> None:
 async def test_after_a_compaction_the_model_has_the_plan_and_knows_the_mode(place: Path) -> None:
     long = "What I found, at length. " * 4_000
     first = [reply(call("ExitPlanMode", plan=PLAN)), reply(long)]
-    model = ScriptedProvider([*first, reply("<summary>\n## Goal\nThey want a.txt, and no plan for it has been approved so far; more was not said.\n</summary>"), reply("two")])
+    model = ScriptedProvider(
+        [
+            *first,
+            reply(
+                "<summary>\n## Goal\nThey want a.txt, and no plan for it has been approved so far; more was not said.\n</summary>"
+            ),
+            reply("two"),
+        ]
+    )
     async with session(place, model, permission_mode="plan", plan=lambda _: False) as opened:
         await opened.run("Make a.txt")
         shortened = await opened.run("/compact")
