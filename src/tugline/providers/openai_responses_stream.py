@@ -237,7 +237,7 @@ class ResponsesDecoder:
         for index, block in self._assembly.open_keys:
             if block != "tool_use" or status == "incomplete":
                 self._assembly.close((index, block))
-            elif index < len(items) and items[index].get("type") == "function_call":
+            elif 0 <= index < len(items) and items[index].get("type") == "function_call":
                 self._complete(index, items[index])
         self._assembly.end(self._stop(status, response), chat_usage(_dict(response.get("usage"))))
         self.ended = True
