@@ -38,12 +38,13 @@ from wire_streams import (
 from tugline.protocol import codec
 from tugline.protocol.chunks import Chunk
 from tugline.protocol.errors import ProviderError
+from tugline.providers.wire import Decoder
 
 Event = tuple[str, Any]
 Path = tuple[str | int, ...]
 
 SUMMARY = response_event("reasoning_summary_text.delta", delta="hm", summary_index=0)
-DECODERS = {"anthropic": anthropic, "chat": chat, "responses": responses}
+DECODERS: dict[str, Callable[[], Decoder]] = {"anthropic": anthropic, "chat": chat, "responses": responses}
 STREAMS: dict[str, list[Event]] = {
     "anthropic": [
         anthropic_start(),
