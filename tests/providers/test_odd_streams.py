@@ -160,7 +160,7 @@ def changed(value: Any, path: Path, new: Any) -> Any:
     if not path:
         return new
     key, rest = path[0], path[1:]
-    made = dict(value) if isinstance(value, dict) else list(value)
+    made: Any = dict(value) if isinstance(value, dict) else list(value)
     if not rest and new is GONE:
         del made[key]
     else:
