@@ -156,7 +156,7 @@ def _read_all(
     wanted: Collection[str] | None,
     managed: tuple[str, ...],
 ) -> tuple[list[Source], list[Problem]]:
-    found: list[Source] = [read_model_variable(environ)]
+    found: list[Source] = []
     problems: list[Problem] = []
 
     def add(read: tuple[Source | None, list[Problem]]) -> None:
@@ -164,6 +164,7 @@ def _read_all(
             found.append(read[0])
         problems.extend(read[1])
 
+    add(read_model_variable(environ))
     if wanted is None or "user" in wanted:
         add(read_file(os.path.join(folders.claude, "settings.json"), "user", foreign=True))
         add(read_file(folders.user_settings, "user"))
