@@ -45,7 +45,12 @@ def _flags(options: Options) -> dict[str, Any]:
 
 
 def real_folder(path: str) -> str:
+    """The folder itself, behind all links."""
     real = os.path.realpath(os.path.expanduser(path))
+    shown = os.fsencode(real).decode("utf-8", "replace")
     if not os.path.isdir(real):
         raise UsageError(f"{path} is not a folder.")
+    if os.fsencode(shown) != os.fsencode(real):
+        # neither a transcript nor a model could name a file in it
+        raise UsageError(f"The path {shown} is not UTF-8 text. Rename the folder, or work in another one.")
     return real
