@@ -14,7 +14,7 @@ from tugline.protocol.usage import Spend, Usage
 EX_TEMPFAIL = 75
 """Failed, but worth trying again later."""
 
-_WORTH_RETRYING = frozenset({"overloaded", "rate_limit", "server", "network", "stream_broken", "timeout"})
+_WORTH_RETRYING = frozenset({"overloaded", "rate_limit", "server", "stream_broken", "timeout"})
 
 _SUBTYPES: dict[EndReason, str] = {
     "completed": "success",
@@ -58,7 +58,8 @@ def exit_code(finished: TurnFinished) -> int:
 
 
 def worth_retrying(failure: Failure) -> bool:
-    """Whether the same run may well succeed later."""
+    """Whether the same run may well succeed later. Of a network that is not reached, the failure itself says it: a
+    certificate that is not trusted will not be trusted later."""
     return failure.retryable or failure.kind in _WORTH_RETRYING
 
 
