@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import signal
+import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -107,6 +108,73 @@ async def test_a_second_sigint_ends_at_once_and_leaves_no_child(desk: Desk, serv
     assert (ended.code, ended.result["is_error"]) == (130, True)
     (records,) = desk.transcripts()
     assert records[-1]["kind"] == "started"  # a tidy end would have recorded how the turn ended
+
+
+HIDING = "env -i setsid bash -c 'echo $$ > pid; exec sleep 60' > log 2>&1 & until [ -s pid ]; do :; done\n"
+
+
+async def test_what_a_command_leaves_behind_ends_with_the_run_however_it_hides(desk: Desk, serve: Serve) -> None:
+    (desk.cwd / "hiding.sh").write_text(HIDING)
+    await serve([reply(call("Bash", command="bash hiding.sh")), reply("Done.")])
+    process = await desk.start(
+        *("Go", "--allowed-tools", "Bash"),
+        program=("bash", "-c", 'sleep 60 > log 2>&1 & echo $! > other; exec "$0" -p "$@"', TUGLINE),
+    )
+    ended = await desk.end(process)
+    hidden, other = (int((desk.cwd / name).read_text()) for name in ("pid", "other"))
+    is_other_alive = is_alive(other)
+    os.kill(other, signal.SIGKILL)
+    assert (ended.code, ended.out, is_alive(hidden)) == (0, "Done.\n", False)
+    assert is_other_alive  # what was there before is none of ours
+
+
+async def test_a_second_sigint_finds_what_hides(desk: Desk, serve: Serve) -> None:
+    (desk.cwd / "hiding.sh").write_text(HIDING + "trap '' TERM INT; while :; do sleep 1; done")
+    await serve([reply(call("Bash", command="bash hiding.sh"))])
+    process = await desk.start(*STREAM, "--allowed-tools", "Bash")
+    hidden = int(await until_written(desk.cwd / "pid"))
+    ending = asyncio.create_task(desk.end(process, limit=20))
+    while process.returncode is None:
+        process.send_signal(signal.SIGINT)
+        await asyncio.sleep(0.05)
+    ended = await ending
+    assert (ended.code, ended.result["is_error"]) == (130, True)
+    async with asyncio.timeout(20):
+        while is_alive(hidden):
+            await asyncio.sleep(0.01)
+
+
+@pytest.mark.parametrize(("number", "code"), SIGNALS)
+async def test_signals_that_come_again_do_not_change_how_it_ends(
+    desk: Desk, serve: Serve, number: signal.Signals, code: int
+) -> None:
+    server = await serve([reply("The beginning", gate("middle"), "and the end.")])
+    process = await desk.start(*STREAM)
+    await server.reached("middle")
+    ending = asyncio.create_task(desk.end(process, limit=20))
+    while process.returncode is None:
+        process.send_signal(number)
+        await asyncio.sleep(0.002)
+    ended = await ending
+    assert (ended.code, ended.result["is_error"]) == (code, True)
+
+
+EARLY = """
+import _thread, sys
+class Interrupting:
+    def find_spec(self, name, path=None, target=None):
+        if name == "tugline.cli.start":
+            _thread.interrupt_main()
+sys.meta_path.insert(0, Interrupting())
+sys.argv = ["tugline", "-p", "x"]
+from tugline.__main__ import main
+sys.exit(main())
+"""
+
+
+async def test_an_interrupt_while_it_still_starts_has_no_traceback(desk: Desk) -> None:
+    ended = await desk.end(await desk.start(program=(sys.executable, "-c", EARLY)))
+    assert (ended.code, ended.out, ended.err) == (130, "", "")
 
 
 async def test_a_signal_before_anything_is_there_ends_quietly(desk: Desk) -> None:

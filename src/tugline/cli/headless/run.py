@@ -8,6 +8,7 @@ import anyio
 
 from tugline.app.session import open_session
 from tugline.cli import streams
+from tugline.cli.children import adopt_orphans, kill_orphans
 from tugline.cli.debug import defect_line, report_defect
 from tugline.cli.headless.ending import EX_TEMPFAIL, Cards, Failed, exit_code, worth_retrying
 from tugline.cli.headless.notices import Notices, error_lines
@@ -60,6 +61,7 @@ class HeadlessRun:
         self._stopping = Stopping(self._last_words)
         self._session: Session | None = None
         self._message = MessageId("")
+        self._others: frozenset[int] | None = None
         self._scope: anyio.CancelScope | None = None
         self.finished: TurnFinished | None = None
 
@@ -81,6 +83,8 @@ class HeadlessRun:
         except Exception as error:  # frontend top: a defect ends with one line and a result
             return self._defect(error)
         finally:
+            if self._others is not None:
+                kill_orphans(self._others)  # what has hidden from its call
             self._stopping.restore()
 
     async def _guarded(self, prompt: str | PromptContent) -> int:
@@ -124,6 +128,8 @@ class HeadlessRun:
                 while self.finished is None:
                     for event in await events.batch():
                         self._hear(event)
+                    if self._others is None:  # while the first request is on its way: it costs some milliseconds
+                        self._others = adopt_orphans()
                     await self._output.drain()
             finally:
                 events.close()
