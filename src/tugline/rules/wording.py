@@ -45,11 +45,11 @@ def unknown_tool(name: str, closest: Sequence[str]) -> str:
 
 
 def invalid_input(tool: str, reason: str) -> str:
-    return engine_error(f"The input of {tool} is invalid: {escape(reason)}. The call was not run.")
+    return engine_error(f"The input of {tool} is invalid: {escape(reason).removesuffix('.')}. The call was not run.")
 
 
 def denied(tool: str, reason: str) -> str:
-    return engine_error(f"The use of {tool} was denied: {escape(reason)}. The call was not run.")
+    return engine_error(f"The use of {tool} was denied: {escape(reason).removesuffix('.')}. The call was not run.")
 
 
 def interrupted(tool: str, *, started: bool) -> str:

@@ -9,11 +9,10 @@ import os
 import stat
 
 from tugline.ports import WorkspaceError
+from tugline.rules.paths import KERNEL
 
 LINK_LIMIT = 40
 """Links followed in one resolution; as many as Linux follows."""
-FORBIDDEN = ("/proc", "/dev", "/sys")
-"""Where files are not files."""
 
 _REASONS = {
     errno.ENOENT: ("missing", "it does not exist"),
@@ -57,7 +56,7 @@ def is_inside(path: str, folder: str) -> bool:
 
 def is_forbidden(target: str) -> bool:
     """Whether a resolved path lies where the kernel shows itself as files."""
-    return any(is_inside(target, folder) for folder in FORBIDDEN)
+    return any(is_inside(target, folder) for folder in KERNEL)
 
 
 def parts(path: str) -> list[str]:
