@@ -25,6 +25,7 @@ _TEXTS = (
     "model", "fallback_model", "base_url", "api_key", "system_prompt", "append_system_prompt", "session_id", "resume",
     "title",
 )  # fmt: skip
+_NAMES = ("model", "fallback_model", "base_url")
 _SWITCHES = ("attended", "debug", "continue_session", "fork_session", "titles")
 _PATHS = ("cwd", "record")
 
@@ -115,14 +116,7 @@ def _checked(name: str, value: Any) -> Any:
         if not isinstance(value, str | os.PathLike):
             raise _wrong(name, "a path", value)
         return os.fspath(value)
-    if name in _SWITCHES and not isinstance(value, bool):
-        raise _wrong(name, "true or false", value)
-    if name == "trust" and not (isinstance(value, bool) or callable(value)):
-        raise _wrong(name, "true, false or a callable", value)
-    if name == "permission_tool" and not callable(value):
-        raise _wrong(name, "a callable", value)
-    if name in _TEXTS and not isinstance(value, str):
-        raise _wrong(name, "text", value)
+    _check_kind(name, value)
     if name == "permission_mode":
         value = "default" if value == "manual" else value
         return _one_of(name, value, get_args(Mode))
@@ -133,6 +127,21 @@ def _checked(name: str, value: Any) -> Any:
     if name == "provider" and not callable(getattr(value, "stream", None)):
         raise _wrong(name, "a provider (see tugline.Provider)", value)
     return _checked_number(name, value)
+
+
+def _check_kind(name: str, value: Any) -> None:
+    if name in _SWITCHES and not isinstance(value, bool):
+        raise _wrong(name, "true or false", value)
+    if name == "trust" and not (isinstance(value, bool) or callable(value)):
+        raise _wrong(name, "true, false or a callable", value)
+    if name == "permission_tool" and not callable(value):
+        raise _wrong(name, "a callable", value)
+    if name in _TEXTS and not isinstance(value, str):
+        raise _wrong(name, "text", value)
+    if name in _NAMES and not value.isprintable():
+        raise _wrong(name, "printable text", value)
+    if name == "environ" and not isinstance(value, Mapping):
+        raise _wrong(name, "a mapping of names to values", value)
 
 
 def _checked_number(name: str, value: Any) -> Any:

@@ -14,6 +14,11 @@ def load_config(options: Options) -> Config:
     """The settings of a session with these options."""
     environ = os.environ if options.environ is None else options.environ
     settings = options.settings
+    if isinstance(settings, Mapping):
+        try:
+            settings = encode(dict(settings)).decode()
+        except (TypeError, ValueError, RecursionError) as error:
+            raise UsageError(f"settings must be what JSON can say: {error}.") from None
     trusted = options.trust if isinstance(options.trust, bool) else None
     if trusted is None and "project" in (options.setting_sources or ()):
         trusted = True  # a host that names the project's settings has said so
@@ -22,7 +27,7 @@ def load_config(options: Options) -> Config:
         environ=environ,
         trusted=trusted,
         flags=_flags(options),
-        settings=encode(dict(settings)).decode() if isinstance(settings, Mapping) else settings,
+        settings=settings,
         sources=options.setting_sources,
     )
 

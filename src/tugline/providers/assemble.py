@@ -14,6 +14,7 @@ from typing import Any
 from tugline.protocol import codec
 from tugline.protocol.blocks import AssistantBlock, Opaque, Text, Thinking, ToolUse
 from tugline.protocol.chunks import BlockClosed, BlockDelta, BlockKind, BlockStarted, Chunk, ReplyEnded, ReplyStarted
+from tugline.protocol.codec import mend_surrogates
 from tugline.protocol.ids import CallId, ReplyId
 from tugline.protocol.messages import StopReason
 from tugline.protocol.usage import Usage
@@ -44,11 +45,6 @@ def parse_object(text: str) -> dict[str, Any] | None:
     if _SURROGATE_ESCAPE.search(text) and _SURROGATE.search(json.dumps(value, ensure_ascii=False)):
         return None
     return value
-
-
-def mend_surrogates(text: str) -> str:
-    """Halves of a pair that stand side by side become their character, other halves U+FFFD."""
-    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 def loose_json(data: bytes) -> tuple[Any, bool]:

@@ -9,9 +9,10 @@ from msgspec import Struct
 
 from tugline.protocol.blocks import Opaque
 from tugline.protocol.chunks import BlockKind, Chunk
+from tugline.protocol.codec import mend_surrogates
 from tugline.protocol.errors import Failure, ProviderError
 from tugline.protocol.messages import StopReason
-from tugline.providers.assemble import Assembly, ReplyIds, loose_json, mend_surrogates, never
+from tugline.providers.assemble import Assembly, ReplyIds, loose_json, never
 from tugline.providers.failure import broken, failure_in_reply
 from tugline.providers.openai_chat_stream import NAME, chat_usage
 

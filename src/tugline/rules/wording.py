@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 
+from tugline.protocol.codec import mend_surrogates
 from tugline.protocol.errors import UsageError
 from tugline.rules.terminal import clean_controls
 
@@ -17,7 +18,7 @@ def sound(text: str) -> str:
     try:
         text.encode()
     except UnicodeEncodeError:
-        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+        return mend_surrogates(text)
     return text
 
 
