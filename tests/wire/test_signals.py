@@ -160,7 +160,8 @@ async def test_signals_that_come_again_do_not_change_how_it_ends(
 
 
 EARLY = """
-import _thread, sys
+import _thread, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # also where what runs in the background ignores it
 class Interrupting:
     def find_spec(self, name, path=None, target=None):
         if name == "tugline.cli.start":
