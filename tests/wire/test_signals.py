@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -110,6 +111,14 @@ async def test_a_second_sigint_ends_at_once_and_leaves_no_child(desk: Desk, serv
     assert records[-1]["kind"] == "started"  # a tidy end would have recorded how the turn ended
 
 
+async def signal_until_over(process: asyncio.subprocess.Process, number: signal.Signals, pause: float) -> None:
+    """Again and again; not through `process`, which would take the end away from the loop that waits for it."""
+    while process.returncode is None:
+        with suppress(ProcessLookupError):
+            os.kill(process.pid, number)
+        await asyncio.sleep(pause)
+
+
 HIDING = "env -i setsid bash -c 'echo $$ > pid; exec sleep 60' > log 2>&1 & until [ -s pid ]; do :; done\n"
 
 
@@ -134,9 +143,7 @@ async def test_a_second_sigint_finds_what_hides(desk: Desk, serve: Serve) -> Non
     process = await desk.start(*STREAM, "--allowed-tools", "Bash")
     hidden = int(await until_written(desk.cwd / "pid"))
     ending = asyncio.create_task(desk.end(process, limit=20))
-    while process.returncode is None:
-        process.send_signal(signal.SIGINT)
-        await asyncio.sleep(0.05)
+    await signal_until_over(process, signal.SIGINT, 0.05)
     ended = await ending
     assert (ended.code, ended.result["is_error"]) == (130, True)
     async with asyncio.timeout(20):
@@ -152,9 +159,7 @@ async def test_signals_that_come_again_do_not_change_how_it_ends(
     process = await desk.start(*STREAM)
     await server.reached("middle")
     ending = asyncio.create_task(desk.end(process, limit=20))
-    while process.returncode is None:
-        process.send_signal(number)
-        await asyncio.sleep(0.002)
+    await signal_until_over(process, number, 0.002)
     ended = await ending
     assert (ended.code, ended.result["is_error"]) == (code, True)
 

@@ -53,6 +53,7 @@ class Stopping:
             self._last_words = lambda code: None
             for number in self._former.keys() - {signal.SIGALRM}:
                 signal.signal(number, signal.SIG_IGN)
+            signal.setitimer(signal.ITIMER_REAL, PATIENCE)  # anew: the tidy end has had its time
             return
         signal.setitimer(signal.ITIMER_REAL, 0)
         for number, handler in self._former.items():

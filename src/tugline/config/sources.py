@@ -137,6 +137,9 @@ def _walk(
         else:
             if path == ("permissions", "defaultMode") and value == "manual":
                 value = "default"  # another tool's word for it
+            if isinstance(value, str) and _HALF.search(value):
+                problems.append(_wrong(path, "Half of a pair of \\u escapes stands alone", where))
+                continue
             try:
                 values[path] = msgspec.convert(value, annotation)
             except msgspec.ValidationError as error:
@@ -284,8 +287,6 @@ def read_json(raw: bytes, layer: Layer, name: str, *, foreign: bool = False) -> 
         return None, [Problem("error", f"{name}: broken JSON: nested too deeply, or a number that is too long")]
     if not isinstance(data, dict):
         return None, [Problem("error", f"{name}:1:1: expected an object with settings, got `{_kind(data)}`")]
-    if "\\u" in text and _HALF.search(json.dumps(data, ensure_ascii=False)):
-        return None, [Problem("error", f"{name}: broken JSON: half of a pair of \\u escapes stands alone")]
     source, problems = check(data, layer, name, text, foreign=foreign)
     where = _Where(name, text, foreign)
     doubled = [
