@@ -9,6 +9,8 @@ from tugline.version import __version__ as __version__
 
 _HOMES = {
     "tugline.library": ("Session", "query"),
+    "tugline.options": ("HookMatch",),
+    "tugline.protocol.hooks": ("HookInput", "HookOutput"),
     "tugline.sessions": ("Sessions",),
     "tugline.tools.define": ("tool",),
     "tugline.ports": ("Provider", "Tool", "ToolContext"),
@@ -29,17 +31,21 @@ _HOMES = {
     ),
     "tugline.protocol.events": (
         "BlockBegan", "BlockFinished", "CallFinished", "CallProgress", "CallStarted", "CompactionFinished",
-        "CompactionStarted", "Crashed", "DirectoryAdded", "Event", "FilesRewound", "InputDelta", "InquiryAsked",
-        "InstructionsLoaded", "LimitReached", "ModeChanged", "ModelChanged", "Notice", "Origin", "PermissionAsked",
-        "PermissionDecided", "PlanAsked", "QuestionClosed", "ReplyBegan", "ReplyFinished", "RequestStarted",
-        "ResultAdded", "RetryWaiting", "SessionBranched", "SessionStarted", "TextDelta", "ThinkingDelta", "Tombstone",
-        "TrustAsked", "TurnFinished", "TurnStarted", "UsageReported", "UserAdded",
+        "CompactionStarted", "Crashed", "DirectoryAdded", "Event", "FilesRewound", "HookFinished", "HookStarted",
+        "InputDelta", "InquiryAsked", "InstructionsLoaded", "LimitReached", "ModeChanged", "ModelChanged", "Notice",
+        "Origin", "PermissionAsked", "PermissionDecided", "PlanAsked", "QuestionClosed", "ReplyBegan", "ReplyFinished",
+        "RequestStarted", "ResultAdded", "RetryWaiting", "SessionBranched", "SessionStarted", "TaskFinished",
+        "TaskProgress", "TaskStarted", "TextDelta", "ThinkingDelta", "Tombstone", "TrustAsked", "TurnFinished",
+        "TurnStarted", "UsageReported", "UserAdded",
     ),
     "tugline.protocol.instructions": ("LoadedFile",),
     "tugline.protocol.sessions": ("Hit", "Passage", "SessionSummary"),
     "tugline.protocol.records": ("Compacted",),
-    "tugline.protocol.ids": ("CallId", "MessageId", "ReplyId"),
-    "tugline.protocol.commands": ("AddDirectory", "Interrupt", "Prompt", "Reply", "SetMode", "SetModel", "Steer"),
+    "tugline.protocol.ids": ("CallId", "MessageId", "ReplyId", "TaskId"),
+    "tugline.protocol.tasks": ("Task",),
+    "tugline.protocol.commands": (
+        "AddDirectory", "Background", "Interrupt", "Prompt", "Reply", "SetMode", "SetModel", "Steer", "StopTask",
+    ),
 }  # fmt: skip
 _MODULES = {"chunks": "tugline.protocol.chunks"}
 """`tugline.chunks`: what a provider of one's own says."""
@@ -66,6 +72,7 @@ def __dir__() -> list[str]:
 if TYPE_CHECKING:
     from tugline.library import Session as Session
     from tugline.library import query as query
+    from tugline.options import HookMatch as HookMatch
     from tugline.ports import Provider as Provider
     from tugline.ports import Tool as Tool
     from tugline.ports import ToolContext as ToolContext
@@ -78,12 +85,14 @@ if TYPE_CHECKING:
     from tugline.protocol.blocks import ToolResult as ToolResult
     from tugline.protocol.blocks import ToolUse as ToolUse
     from tugline.protocol.commands import AddDirectory as AddDirectory
+    from tugline.protocol.commands import Background as Background
     from tugline.protocol.commands import Interrupt as Interrupt
     from tugline.protocol.commands import Prompt as Prompt
     from tugline.protocol.commands import Reply as Reply
     from tugline.protocol.commands import SetMode as SetMode
     from tugline.protocol.commands import SetModel as SetModel
     from tugline.protocol.commands import Steer as Steer
+    from tugline.protocol.commands import StopTask as StopTask
     from tugline.protocol.errors import ConfigError as ConfigError
     from tugline.protocol.errors import Failure as Failure
     from tugline.protocol.errors import ProviderError as ProviderError
@@ -92,9 +101,12 @@ if TYPE_CHECKING:
     from tugline.protocol.errors import TuglineError as TuglineError
     from tugline.protocol.errors import UsageError as UsageError
     from tugline.protocol.events import *  # noqa: F403
+    from tugline.protocol.hooks import HookInput as HookInput
+    from tugline.protocol.hooks import HookOutput as HookOutput
     from tugline.protocol.ids import CallId as CallId
     from tugline.protocol.ids import MessageId as MessageId
     from tugline.protocol.ids import ReplyId as ReplyId
+    from tugline.protocol.ids import TaskId as TaskId
     from tugline.protocol.instructions import LoadedFile as LoadedFile
     from tugline.protocol.messages import Assistant as Assistant
     from tugline.protocol.messages import Message as Message
@@ -126,6 +138,7 @@ if TYPE_CHECKING:
     from tugline.protocol.specs import Progress as Progress
     from tugline.protocol.specs import Result as Result
     from tugline.protocol.specs import ToolSpec as ToolSpec
+    from tugline.protocol.tasks import Task as Task
     from tugline.protocol.trust import TrustAnswer as TrustAnswer
     from tugline.protocol.trust import TrustItem as TrustItem
     from tugline.protocol.trust import TrustQuestion as TrustQuestion

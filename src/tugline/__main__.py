@@ -5,6 +5,13 @@ import sys
 
 def main() -> int:
     """Run the command line of this process; the exit code."""
+    try:
+        return _main()
+    except KeyboardInterrupt:
+        return 130  # before anything was there that could be interrupted
+
+
+def _main() -> int:
     from tugline.cli import streams  # noqa: PLC0415  imported here: start-up cost
 
     closed = streams.secure()

@@ -1,6 +1,7 @@
 """The library: `Session` and `query`, over `app.open_session`."""
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from types import TracebackType
@@ -20,13 +21,14 @@ from tugline.protocol.commands import (
     SetModel,
     Steer,
 )
-from tugline.protocol.errors import SessionError
+from tugline.protocol.errors import SessionError, UsageError
 from tugline.protocol.events import Event, SessionStarted, TurnFinished
-from tugline.protocol.ids import MessageId, SessionId
+from tugline.protocol.ids import MessageId, SessionId, TaskId
 from tugline.protocol.records import Compacted
+from tugline.protocol.sessions import ExportFormat
 from tugline.protocol.specs import FileStep, Mode
+from tugline.protocol.tasks import Task
 from tugline.rules.costs import Costs
-from tugline.rules.exports import ExportFormat
 from tugline.rules.filling import Filling
 from tugline.rules.history import Spoken
 from tugline.runtime import session as runtime
@@ -54,22 +56,30 @@ class Session:
         **options: Any,
     ) -> None:
         self.options = make_options(options)
+        for name, callback in (("permission", permission), ("inquiry", inquiry)):
+            if callback is not None and not callable(callback):
+                raise UsageError(f"{name} must be a function that answers questions, not {callback!r:.60}.")
         self._permission = permission
         self._inquiry = inquiry
         self._plan = plan
         self._inside: runtime.Session | None = None
         self._owner: asyncio.Task[None] | None = None
         self._over: asyncio.Event | None = None
+        self._home: tuple[int, asyncio.AbstractEventLoop] | None = None
 
     async def __aenter__(self) -> Self:
+        if self._owner is not None:
+            raise SessionError("The session is open already.")
+        self._home = threading.get_ident(), asyncio.get_running_loop()
         self._over = asyncio.Event()
         opened: asyncio.Future[runtime.Session] = asyncio.get_running_loop().create_future()
         self._owner = asyncio.create_task(self._own(opened, self._over), name="tugline.session")
         try:
             self._inside = await asyncio.shield(opened)
         except BaseException:  # it could not be opened, or nobody waits for it any more
-            self._owner.cancel()
-            await _until_over(self._owner)
+            owner, self._owner = self._owner, None
+            owner.cancel()
+            await _until_over(owner)
             raise
         return self
 
@@ -103,6 +113,11 @@ class Session:
         """The running session, for frontends."""
         if self._inside is None:
             raise SessionError("The session is not open: use it inside `async with`.")
+        if self._home is not None and not _is_at_home(*self._home):
+            raise SessionError(
+                "A session is used from the thread and the event loop that it was opened in; "
+                "asyncio.run_coroutine_threadsafe gets there from others."
+            )
         return self._inside
 
     @property
@@ -170,6 +185,18 @@ class Session:
     async def uncompact(self) -> str:
         """Bring back the history before the last summary or cut; returns what was done, in a line."""
         return await self.inside.uncompact()
+
+    def tasks(self) -> tuple[Task, ...]:
+        """The work that goes on or went on beside the conversation, oldest first."""
+        return self.inside.tasks.all()
+
+    def background(self, task: TaskId | None = None) -> tuple[Task, ...]:
+        """Stop waiting for what runs in the foreground, or for that task; which those were. The work goes on."""
+        return self.inside.background(task)
+
+    async def stop_task(self, task: TaskId) -> Task:
+        """End a task; the model is told."""
+        return await self.inside.stop_task(task)
 
     def context(self) -> Filling:
         """What fills the context now."""
@@ -254,6 +281,14 @@ async def query(prompt: str | PromptContent, **options: Any) -> AsyncIterator[Ev
         yield session.inside.opening
         async for event in events:
             yield event
+
+
+def _is_at_home(thread: int, loop: asyncio.AbstractEventLoop) -> bool:
+    """Whether we are in this thread, and in no other event loop."""
+    try:
+        return asyncio.get_running_loop() is loop
+    except RuntimeError:
+        return threading.get_ident() == thread
 
 
 async def _until_over(task: "asyncio.Task[None]") -> None:

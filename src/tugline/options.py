@@ -10,8 +10,10 @@ from msgspec import Struct, structs
 
 from tugline.ports import Provider, Tool
 from tugline.protocol.errors import UsageError
+from tugline.protocol.hooks import HookInput
 from tugline.protocol.specs import Effort, Mode
 from tugline.protocol.trust import TrustAnswer, TrustQuestion
+from tugline.rules.rule import RuleError, parse_rule
 from tugline.runtime.attendant import PermissionTool
 
 SOURCES = ("user", "project", "local")
@@ -25,8 +27,20 @@ _TEXTS = (
     "model", "fallback_model", "base_url", "api_key", "system_prompt", "append_system_prompt", "session_id", "resume",
     "title",
 )  # fmt: skip
-_SWITCHES = ("attended", "debug", "continue_session", "fork_session", "titles")
+_NAMES = ("model", "fallback_model", "base_url")
+_SWITCHES = ("attended", "debug", "continue_session", "fork_session", "no_hooks", "titles")
 _PATHS = ("cwd", "record")
+
+
+class HookMatch(Struct, frozen=True):
+    """A function that runs at an event: for what the matcher names, or calls that a permission rule speaks of. It may
+    take `timeout` seconds (60); with `block_on_failure` what it was asked about is blocked where it fails."""
+
+    callback: Callable[[HookInput], Any]
+    matcher: str = ""
+    timeout: float | None = None
+    rule: str = ""
+    block_on_failure: bool = False
 
 
 TrustCallback = Callable[[TrustQuestion], "TrustAnswer | bool | Awaitable[TrustAnswer | bool]"]
@@ -44,8 +58,9 @@ class Options(Struct, frozen=True, kw_only=True):
     its name; `titles`: a small model names it on the side, if nobody else does. `permission_tool` is asked for
     permissions before, or beside, a person: `Allow`, `Deny`, true, false, or `None` for no opinion.
     `settings` is a settings file's path, or settings themselves. `setting_sources` names which settings files count
-    (`user`, `project`, `local`; `None`: all that the folder's trust allows). `instruction_files` names the files of
-    instructions that are read in place of `AGENTS.md` and `CLAUDE.md`; empty: none. `record` is a file that the
+    (`user`, `project`, `local`; `None`: all that the folder's trust allows). `hooks` are
+    further hooks, of the caller's own; `no_hooks` leaves out those of the settings. `instruction_files` names the files
+    of instructions that are read in place of `AGENTS.md` and `CLAUDE.md`; empty: none. `record` is a file that the
     session's replies are saved to as a script. `environ` stands in for the process's environment. `debug` is the
     command's.
     """
@@ -71,6 +86,8 @@ class Options(Struct, frozen=True, kw_only=True):
     settings: str | Mapping[str, Any] | None = None
     setting_sources: tuple[str, ...] | None = None
     instruction_files: tuple[str, ...] | None = None
+    hooks: tuple[tuple[str, HookMatch], ...] = ()
+    no_hooks: bool = False
     trust: bool | TrustCallback | None = None
     permission_tool: PermissionTool | None = None
     attended: bool = False
@@ -102,6 +119,18 @@ def _check_together(options: Options) -> None:
         raise UsageError("A session that is resumed keeps its id; a new id needs fork_session.")
 
 
+_KINDS: tuple[tuple[tuple[str, ...], Callable[[Any], bool], str], ...] = (
+    (_SWITCHES, lambda value: isinstance(value, bool), "true or false"),
+    (("trust",), lambda value: isinstance(value, bool) or callable(value), "true, false or a callable"),
+    (("permission_tool",), callable, "a callable"),
+    (_TEXTS, lambda value: isinstance(value, str), "text"),
+    (_NAMES, lambda value: value.isprintable(), "printable text"),
+    (("environ",), lambda value: isinstance(value, Mapping), "a mapping of names to values"),
+    (("provider",), lambda value: callable(getattr(value, "stream", None)), "a provider (see tugline.Provider)"),
+)
+"""What the value of an option has to be, in words for who gave another one."""
+
+
 def _checked(name: str, value: Any) -> Any:
     known = Options.__struct_fields__
     if name not in known:
@@ -109,20 +138,15 @@ def _checked(name: str, value: Any) -> Any:
         raise UsageError(f"There is no option {name}.{f' Did you mean {near[0]}?' if near else ''}")
     if value is None:
         return None
-    if name in _LISTS:
-        return _checked_list(name, value)
+    if name in _LISTS or name == "hooks":
+        return _checked_hooks(value) if name == "hooks" else _checked_list(name, value)
     if name in _PATHS or (name == "settings" and isinstance(value, os.PathLike)):
         if not isinstance(value, str | os.PathLike):
             raise _wrong(name, "a path", value)
         return os.fspath(value)
-    if name in _SWITCHES and not isinstance(value, bool):
-        raise _wrong(name, "true or false", value)
-    if name == "trust" and not (isinstance(value, bool) or callable(value)):
-        raise _wrong(name, "true, false or a callable", value)
-    if name == "permission_tool" and not callable(value):
-        raise _wrong(name, "a callable", value)
-    if name in _TEXTS and not isinstance(value, str):
-        raise _wrong(name, "text", value)
+    for names, fits, expected in _KINDS:
+        if name in names and not fits(value):
+            raise _wrong(name, expected, value)
     if name == "permission_mode":
         value = "default" if value == "manual" else value
         return _one_of(name, value, get_args(Mode))
@@ -130,8 +154,6 @@ def _checked(name: str, value: Any) -> Any:
         return _one_of(name, value, get_args(Effort))
     if name == "session_id" and not _SESSION_ID.fullmatch(value):
         raise UsageError("session_id must be letters, digits, - and _, at most 64, such as a UUID.")
-    if name == "provider" and not callable(getattr(value, "stream", None)):
-        raise _wrong(name, "a provider (see tugline.Provider)", value)
     return _checked_number(name, value)
 
 
@@ -160,6 +182,43 @@ def _checked_list(name: str, value: Any) -> tuple[Any, ...]:
         elif name == "instruction_files" and not _FILE_NAME.fullmatch(os.fspath(item)):
             raise UsageError(f"instruction_files takes names of files without folders, not {_described(item)}.")
     return tuple(item if name == "tools" else os.fspath(item) for item in value)
+
+
+def _checked_hooks(value: Any) -> tuple[tuple[str, HookMatch], ...]:
+    """Functions by event, each plain or as a `HookMatch`, one or several."""
+    if not isinstance(value, Mapping):
+        raise UsageError(f"hooks takes a dict from events to functions, not {_described(value)}.")
+    from tugline.rules.hook_events import EVENTS, nearest  # noqa: PLC0415  imported here: start-up cost
+
+    found: list[tuple[str, HookMatch]] = []
+    for event, given in value.items():
+        if event not in EVENTS:
+            near = nearest(str(event))
+            raise UsageError(f"hooks: there is no event {event}.{f' Did you mean {near}?' if near else ''}")
+        for one in given if isinstance(given, list | tuple) else [given]:
+            found.append((event, _checked_hook(event, one)))
+    return tuple(found)
+
+
+def _checked_hook(event: str, given: Any) -> HookMatch:
+    from tugline.rules.hook_events import TOOL_EVENTS  # noqa: PLC0415  imported here: start-up cost
+    from tugline.rules.hook_matching import MatcherError, check_matcher  # noqa: PLC0415  imported here: start-up cost
+
+    hook = given if isinstance(given, HookMatch) else HookMatch(given)
+    if not callable(hook.callback):
+        raise UsageError(f"hooks: {event} takes functions, not {_described(hook.callback)}.")
+    seconds: Any = hook.timeout
+    if seconds is not None and not (isinstance(seconds, int | float) and seconds > 0):
+        raise UsageError(f"hooks: the timeout for {event} must be a number above 0, not {_described(seconds)}.")
+    try:
+        check_matcher(event, hook.matcher)
+        if hook.rule and event not in TOOL_EVENTS:
+            raise UsageError(f"hooks: a rule has no meaning for {event}.")
+        if hook.rule:
+            parse_rule(hook.rule, "deny")
+    except (MatcherError, RuleError) as error:
+        raise UsageError(f"hooks: {event}: {error}.") from None
+    return hook
 
 
 def _require_tool(item: Any) -> None:

@@ -1,6 +1,6 @@
 """What the loop needs from outside, as protocols. One page; every adapter answers one of these."""
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol
 
@@ -8,12 +8,13 @@ from msgspec import Struct
 
 from tugline.protocol.chunks import Chunk
 from tugline.protocol.commands import PromptContent
-from tugline.protocol.ids import AgentId, CallId, MessageId
+from tugline.protocol.ids import AgentId, CallId, MessageId, TaskId
 from tugline.protocol.messages import Message
 from tugline.protocol.permissions import Inquiry, InquiryAnswer, PermissionAnswer, PermissionQuestion
-from tugline.protocol.records import AnyRecord, Compacted, Folded, Trimmed
+from tugline.protocol.records import AnyRecord, Compacted, FileState, Folded, Trimmed
 from tugline.protocol.specs import (
     AgentState,
+    Content,
     Footprint,
     ModelCard,
     ModelRequest,
@@ -23,6 +24,8 @@ from tugline.protocol.specs import (
     Subject,
     ToolSpec,
 )
+from tugline.protocol.tasks import Released, Task, TaskKind, TaskState
+from tugline.rules.permission import Query
 
 
 class Provider(Protocol):
@@ -168,14 +171,24 @@ class Confinement(Struct, frozen=True):
 
 
 class Process(Protocol):
-    """A running process whose stdout and stderr are one stream. It dies with the context that it was started in."""
+    """A running process. Its stdout and stderr are one stream, unless it was started with `apart`. It dies with the
+    context that it was started in."""
 
     pid: int
 
     def output(self) -> Output: ...
 
+    def errors(self) -> Output:
+        """What it wrote to stderr; only where that is `apart`."""
+        ...
+
     async def wait(self) -> ProcessEnd:
         """Until it has ended and its output is read; at most half a second longer than its exit."""
+        ...
+
+    def unbound(self) -> str | None:
+        """From now on it has no time limit, and a file has all that it has printed and prints (to 64 MiB): its path,
+        or `None` where it cannot be kept."""
         ...
 
 
@@ -214,6 +227,7 @@ class Workspace(Protocol):
         timeout: float | None = None,
         spill: bool = True,
         report: bool = False,
+        apart: bool = False,
         keep: int = 15_000,
         on_output: Callable[[Output], None] | None = None,
         confine: Confinement | None = None,
@@ -221,9 +235,10 @@ class Workspace(Protocol):
         """Start a process in a group of its own; leaving the context ends all that it started (TERM, 2 s, KILL).
 
         `stdin`: what it reads, else `/dev/null`. `report`: it gets one more descriptor to write to, whose number is in
-        its environment as `TUGLINE_REPORT`. `keep`: characters kept at each end in memory. `env`: added to the
-        workspace's own. `on_output` is told of more output, ten times a second at most. `confine`: it is what the model
-        asked for, and belongs into the sandbox; without, it is a program of ours.
+        its environment as `TUGLINE_REPORT`. `apart`: stderr is kept by itself, for `Process.errors`. `keep`:
+        characters kept at each end in memory. `env`: added to the workspace's own. `on_output` is told of more output,
+        ten times a second at most. `confine`: it is what the model asked for, and belongs into the sandbox; without, it
+        is a program of ours.
         """
         ...
 
@@ -234,6 +249,22 @@ class WorkspaceError(Exception):
     def __init__(self, kind: str, message: str) -> None:
         super().__init__(message)
         self.kind = kind
+
+
+class Moved(Struct, frozen=True):
+    """A file that is not as it was at the look before. `path` is absolute."""
+
+    path: str
+    before: FileState | None
+    after: FileState | None
+
+
+class Unlookable(Exception):
+    """The tree cannot be looked at; the text is for a person. `final`: it is no use to try again."""
+
+    def __init__(self, text: str, *, final: bool = False) -> None:
+        super().__init__(text)
+        self.final = final
 
 
 class Log(Protocol):
@@ -296,6 +327,76 @@ class Responder(Protocol):
         ...
 
 
+class Tether(Protocol):
+    """What work that may be let go of knows of itself."""
+
+    @property
+    def task(self) -> TaskId:
+        """Its id."""
+        ...
+
+    def begun(self, on_release: Callable[[], str]) -> None:
+        """It is under way: a call that asked for the background has its result now. `on_release` is called once nobody
+        waits any more, and returns the path of the file in which its output can be read."""
+        ...
+
+    def report(self, progress: Progress) -> None:
+        """Give a sign of life, to whoever is told."""
+        ...
+
+    def release(self, why: Released) -> bool:
+        """Let whoever waits go; false where that is not allowed, or nobody waits."""
+        ...
+
+    @property
+    def released(self) -> bool:
+        """Whether nobody waits any more."""
+        ...
+
+
+class TaskEnd(Struct, frozen=True):
+    """What came of work: the result for whoever waited, and how a task that nobody waited for ended."""
+
+    result: Result
+    state: TaskState = "completed"
+    summary: str = ""
+    exit_code: int | None = None
+
+
+Work = Callable[[Tether], Awaitable[TaskEnd]]
+
+
+class TaskRunner(Protocol):
+    """Runs work beside its call, so that the call can end before it."""
+
+    async def run(
+        self, work: Work, context: "ToolContext", *, kind: TaskKind, description: str, background: bool = False
+    ) -> Result:
+        """The work's own result; or, once somebody has let go of it, that it goes on. `background`: at once. If the
+        call is cancelled while it waits, the work is."""
+        ...
+
+
+class TaskDesk(Protocol):
+    """Looks at tasks that nobody waits for."""
+
+    def find(self, task: str) -> Task | None: ...
+
+    def all(self) -> tuple[Task, ...]: ...
+
+    async def wait(self, task: TaskId, seconds: float) -> Task:
+        """Until it is over, or that long. Who waits is told of its end by that, and by nothing else."""
+        ...
+
+    def news(self, task: TaskId) -> str:
+        """What it has said since the last look; of much the end."""
+        ...
+
+    async def stop(self, task: TaskId) -> Task:
+        """End it; the model is told by that."""
+        ...
+
+
 class SideModel(Protocol):
     """A small model for errands."""
 
@@ -329,15 +430,31 @@ class StopHook(Protocol):
 
 
 class ToolHooks(Protocol):
-    """Runs before the gate and after a call."""
+    """What of the user's own runs around calls. `query` is the call as the rules see it. None of these raises."""
 
-    async def before(self, tool: str, data: dict[str, Any], call: CallId) -> "HookVerdict": ...
+    async def before(self, call: CallId, query: Query) -> "HookVerdict":
+        """A call is about to be judged."""
+        ...
 
-    async def after(self, tool: str, data: dict[str, Any], call: CallId, result: Result) -> "HookAfter": ...
+    async def asked(self, call: CallId, query: Query, question: PermissionQuestion) -> PermissionAnswer | None:
+        """A question is open; `None`: no opinion."""
+        ...
+
+    async def denied(self, call: CallId, query: Query, reason: str) -> tuple[str, ...]:
+        """A call was denied, but not by a person or a hook; words for the model."""
+        ...
+
+    async def after(self, call: CallId, query: Query, result: Result, duration: float) -> "HookAfter":
+        """A call has run."""
+        ...
+
+    async def batch(self) -> "HookAfter":
+        """All calls of a reply have ended, and another request would follow."""
+        ...
 
 
 class HookVerdict(Struct, frozen=True, omit_defaults=True):
-    """What hooks say before a call. `stop` ends the turn with that reason."""
+    """What hooks say before a call: `allow`, `ask`, `deny` or nothing. `stop` ends the turn with that reason."""
 
     decision: str = ""
     reason: str = ""
@@ -347,10 +464,11 @@ class HookVerdict(Struct, frozen=True, omit_defaults=True):
 
 
 class HookAfter(Struct, frozen=True, omit_defaults=True):
-    """What hooks say after a call."""
+    """What hooks say after a call. `output` takes the place of what the model would read."""
 
     context: tuple[str, ...] = ()
     stop: str | None = None
+    output: Content | None = None
 
 
 class Briefing(Protocol):

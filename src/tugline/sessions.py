@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 
 from tugline.config.folders import find_folders, find_project_root, main_repository
 from tugline.protocol.errors import SessionError, UsageError
-from tugline.protocol.sessions import Hit, Passage, SessionSummary
+from tugline.protocol.sessions import FORMATS, ExportFormat, Hit, Passage, SessionSummary
 from tugline.rules import wording
-from tugline.rules.exports import FORMATS, ExportFormat
 from tugline.rules.tidying import Due, Kept, Limits, due
 from tugline.stores import shelf
 from tugline.stores.chronicle import Chronicle, open_chronicle

@@ -527,3 +527,41 @@ def test_every_value_is_found_where_it_stands(data: Any) -> None:
     assert locate("{", ("a",)) is None
     assert locate('{"a": 1}', ("b",)) is None
     assert locate('{"a": 1, "a": 2}', ("a",)) == (1, 10)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{" + ",".join(f'"k{i}":1' for i in range(60_000)) + "}",
+        "{" + ",".join(f'"k{i}":1' for i in range(60_000)) + ',"k0":2}',
+        '{"permissions":{"allow":[' + ",".join("1" for _ in range(100_000)) + "]}}",
+        '{"permissions":{"allow":[' + ",".join('"("' for _ in range(100_000)) + "]}}",
+    ],
+    ids=["unknown", "twice", "wrong type", "wrong rule"],
+)
+def test_a_file_full_of_mistakes_is_read_at_once_and_told_in_short(desk: Desk, text: str) -> None:
+    desk.project_file(text)
+    said = texts(desk.load(trusted=True))
+    assert len(said) <= 42
+    assert any("more problems" in line for line in said)
+
+
+def test_a_rule_that_forbids_and_cannot_be_read_stops_a_session_also_behind_many_others(desk: Desk) -> None:
+    rules = ["Read(a)", *["("] * 30]
+    desk.user({"permissions": {"allow": ["("] * 30, "deny": rules}})
+    config = desk.load()
+    assert [problem.fatal for problem in config.problems][-1]
+    with pytest.raises(ConfigError):
+        config.require_sound()
+
+
+def test_what_is_no_text_is_told_and_does_not_count(desk: Desk) -> None:
+    desk.user('{"model": "\\ud800"}')
+    desk.env |= {"TUGLINE_MODEL": "m\udcff", "ANTHROPIC_BASE_URL": "http://\udcff", "TUGLINE_THEME": "\udcff"}
+    config = desk.load()
+    assert config.settings == Settings()
+    assert len(texts(config)) == 4
+    assert all("UTF-8" in text or "alf of a pair" in text for text in texts(config))
+    desk.env = {"TUGLINE_PERMISSIONS_DENY": "Read(/x\udcff)"}
+    with pytest.raises(ConfigError):
+        desk.load().require_sound()

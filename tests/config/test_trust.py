@@ -82,8 +82,9 @@ def test_harmless_settings_of_a_trusted_folder_need_no_approval_and_count_in_no_
 
 def test_a_setting_is_harmless_only_if_it_is_named_so() -> None:
     assert set(Settings.__struct_encode_fields__) - HARMLESS == {
-        "autoMode", "env", "fallbackModel", "model", "modelAliases", "models", "permissions", "providers", "sandbox",
-        "shell", "trustedFolders", "webFetch",
+        "allowManagedHooksOnly", "allowedHttpHookUrls", "autoMode", "checkpoints", "disableAllHooks", "env",
+        "fallbackModel", "hookLimits", "hooks", "model", "modelAliases", "models", "permissions", "providers",
+        "sandbox", "shell", "trustedFolders", "webFetch",
     }, "is the new setting harmless in a cloned folder? then put it into rules.trust.HARMLESS, else here"  # fmt: skip
 
 
@@ -266,7 +267,6 @@ def test_an_item_is_shown_without_a_character_that_does_something(item: TrustIte
 
 
 def test_what_is_no_text_can_be_approved_and_shown_too(desk: Desk) -> None:
-    desk.write('{"env": {"A\\ud800": "\\udfff"}, "permissions": {"allow": ["Bash(\\ud800)"]}}')
     odd = os.fsencode(str(desk.project / ".claude/commands")) + b"/\xff.md"
     os.makedirs(os.path.dirname(odd))
     with open(odd, "w") as file:
@@ -274,6 +274,6 @@ def test_what_is_no_text_can_be_approved_and_shown_too(desk: Desk) -> None:
     items = (*desk.load().items, *project_parts(str(desk.project)))
     desk.store.trust(str(desk.project), dict.fromkeys(items, True))
     config = desk.load()
-    assert (len(items), withheld(config)) == (3, [])
+    assert (len(items), withheld(config)) == (1, [])
     assert {item.change for item in compared(config.trust, items)} == {"approved"}
     assert all(line.isprintable() for item in items for line in described(item))

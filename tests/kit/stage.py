@@ -12,15 +12,17 @@ from tugline.loop.ledger import Ledger
 from tugline.loop.transcript import Transcript
 from tugline.loop.turn import Turn
 from tugline.loop.voice import Voice
-from tugline.ports import Compactor, HookAfter, Provider, StopHook, Tool, ToolContext
+from tugline.ports import Compactor, HookAfter, HookVerdict, Provider, StopHook, Tool, ToolContext
 from tugline.protocol.blocks import Text, ToolResult, ToolUse
 from tugline.protocol.commands import PromptContent
 from tugline.protocol.errors import ToolError
 from tugline.protocol.events import Event, Origin, TurnFinished
 from tugline.protocol.ids import AgentId, CallId, SessionId
 from tugline.protocol.messages import Assistant, Message, User
+from tugline.protocol.permissions import PermissionAnswer, PermissionQuestion
 from tugline.protocol.specs import AgentState, ModelCard, Result, Section
 from tugline.protocol.usage import Usage
+from tugline.rules.permission import Query
 from tugline.runtime.bus import Bus
 from tugline.stores.memory import MemoryLog, MemorySpill
 from tugline.testing import FakeClock, SequentialIds
@@ -38,6 +40,7 @@ class OpenGate:
         self.stop = stop
         self.after_context: dict[str, str] = {}
         self.after_stop: dict[str, str] = {}
+        self.after_batch = HookAfter()
 
     async def check(
         self, call: CallId, tool: Tool, data: Any, given: dict[str, Any], state: AgentState
@@ -47,11 +50,34 @@ class OpenGate:
             return Refused("not this", stop="the person said stop")
         if tool.name in self.deny:
             return Refused("not this")
-        return Passed(given, data)
+        return Passed(given, data, query=Query(tool.name, given))
 
-    async def after(self, call: CallId, tool: Tool, given: dict[str, Any], result: Result) -> HookAfter:
-        context = self.after_context.get(tool.name)
-        return HookAfter((context,) if context else (), self.after_stop.get(tool.name))
+    async def after(self, call: CallId, passed: Passed, result: Result, duration: float) -> HookAfter:
+        tool = passed.query.tool if passed.query is not None else ""
+        context = self.after_context.get(tool)
+        return HookAfter((context,) if context else (), self.after_stop.get(tool))
+
+    async def batch(self) -> HookAfter:
+        return self.after_batch
+
+
+class NoHooks:
+    """Hooks that have no opinion; a test overrides what it needs."""
+
+    async def before(self, call: CallId, query: Query) -> HookVerdict:
+        return HookVerdict()
+
+    async def asked(self, call: CallId, query: Query, question: PermissionQuestion) -> PermissionAnswer | None:
+        return None
+
+    async def denied(self, call: CallId, query: Query, reason: str) -> tuple[str, ...]:
+        return ()
+
+    async def after(self, call: CallId, query: Query, result: Result, duration: float) -> HookAfter:
+        return HookAfter()
+
+    async def batch(self) -> HookAfter:
+        return HookAfter()
 
 
 class Workbench:

@@ -6,7 +6,7 @@ from typing import Any
 import anyio
 import msgspec
 import pytest
-from stage import Stage, results
+from stage import NoHooks, Stage, results
 
 from tugline.loop.gate import Gate
 from tugline.ports import HookAfter, HookVerdict
@@ -14,7 +14,7 @@ from tugline.protocol.events import Event, PermissionAsked, PermissionDecided, Q
 from tugline.protocol.ids import CallId
 from tugline.protocol.permissions import Allow, Deny, PermissionAnswer, PermissionQuestion
 from tugline.protocol.specs import Result
-from tugline.rules.permission import Policy
+from tugline.rules.permission import Policy, Query
 from tugline.rules.rule import parse_rule
 from tugline.runtime.questions import Questions
 from tugline.runtime.standing import Standing
@@ -23,7 +23,7 @@ from tugline.testing import ScriptedProvider, call, reply
 Respond = Callable[[PermissionQuestion], PermissionAnswer]
 
 
-class Hooks:
+class Hooks(NoHooks):
     """Hooks that say what a test tells them to."""
 
     def __init__(self, verdict: HookVerdict | None = None, after: HookAfter | None = None) -> None:
@@ -31,11 +31,11 @@ class Hooks:
         self.said_after = after or HookAfter()
         self.before_calls: list[str] = []
 
-    async def before(self, tool: str, data: dict[str, Any], call: CallId) -> HookVerdict:
-        self.before_calls.append(tool)
+    async def before(self, call: CallId, query: Query) -> HookVerdict:
+        self.before_calls.append(query.tool)
         return self.verdict
 
-    async def after(self, tool: str, data: dict[str, Any], call: CallId, result: Result) -> HookAfter:
+    async def after(self, call: CallId, query: Query, result: Result, duration: float) -> HookAfter:
         return self.said_after
 
 

@@ -409,7 +409,7 @@ class SlowHook(OpenGate):
         super().__init__()
         self.begun = anyio.Event()
 
-    async def after(self, call: CallId, tool: Tool, given: dict[str, Any], result: Result) -> HookAfter:
+    async def after(self, call: CallId, passed: Passed, result: Result, duration: float) -> HookAfter:
         self.begun.set()
         await anyio.sleep_forever()
         return HookAfter()

@@ -111,7 +111,7 @@ def test_the_proxy_is_chosen_as_the_environment_says(environ: dict[str, str], ur
 def test_a_proxy_that_cannot_be_used_is_an_error_and_not_passed_by(proxy: str) -> None:
     with pytest.raises(HttpError) as caught:
         proxies_from({"ALL_PROXY": proxy}).choose(parse_url("https://a/"))
-    assert caught.value.kind == "proxy"
+    assert caught.value.kind == "invalid"
 
 
 PIECE = 256 * 1024

@@ -89,14 +89,14 @@ async def test_https_to_a_server_without_tls_is_one_clear_line(serve: Serve) -> 
 async def test_a_certificate_file_that_is_not_there_is_named(variable: str) -> None:
     client = HttpClient(environ={variable: "/no/such/file.pem"})
     kind, text = await refused(client, "https://127.0.0.1:1/")
-    assert (kind, text) == ("tls", f"{variable} names /no/such/file.pem, which does not exist")
+    assert (kind, text) == ("invalid", f"{variable} names /no/such/file.pem, which does not exist")
 
 
 async def test_a_certificate_file_that_is_none_is_named(tmp_path: Any) -> None:
     (tmp_path / "x.pem").write_text("no certificate")
     client = HttpClient(environ={"SSL_CERT_FILE": str(tmp_path / "x.pem")})
     kind, text = await refused(client, "https://127.0.0.1:1/")
-    assert kind == "tls"
+    assert kind == "invalid"
     assert "no certificates in it" in text
 
 
@@ -182,19 +182,19 @@ async def test_the_proxy_itself_may_be_reached_over_tls(serve: Serve, pem: str) 
 
 
 @pytest.mark.parametrize(
-    ("answer", "words"),
+    ("answer", "words", "kind"),
     [
-        (b"HTTP/1.1 407 Proxy Authentication Required\r\n\r\n", "asks for a user and password"),
-        (b"HTTP/1.1 403 Forbidden\r\nContent-Length: 4\r\n\r\nno!!", "answered 403"),
-        (b"HTTP/1.1 200 OK\r\n\r\nalready data", "no proper answer"),
-        (b"SSH-2.0\r\n\r\n", "no proper answer"),
-        (b"HTTP/1.1 200 OK\r\n", "no proper answer"),
-        (b"", "no proper answer"),
-        (b"HTTP/1.1 200 OK\r\nX: " + b"x" * 100_000, "no proper answer"),
+        (b"HTTP/1.1 407 Proxy Authentication Required\r\n\r\n", "asks for a user and password", "invalid"),
+        (b"HTTP/1.1 403 Forbidden\r\nContent-Length: 4\r\n\r\nno!!", "answered 403", "proxy"),
+        (b"HTTP/1.1 200 OK\r\n\r\nalready data", "no proper answer", "proxy"),
+        (b"SSH-2.0\r\n\r\n", "no proper answer", "proxy"),
+        (b"HTTP/1.1 200 OK\r\n", "no proper answer", "proxy"),
+        (b"", "no proper answer", "proxy"),
+        (b"HTTP/1.1 200 OK\r\nX: " + b"x" * 100_000, "no proper answer", "proxy"),
     ],
 )
 async def test_a_proxy_that_makes_no_tunnel_is_named_without_its_password(
-    serve: Serve, answer: bytes, words: str
+    serve: Serve, answer: bytes, words: str, kind: str
 ) -> None:
     async def talk(line: Any) -> None:
         await line.request()
@@ -202,8 +202,8 @@ async def test_a_proxy_that_makes_no_tunnel_is_named_without_its_password(
 
     proxy = await serve(talk)
     client = HttpClient(environ={"HTTPS_PROXY": proxy.url().replace("//", "//me:secret@")})
-    kind, text = await refused(client, "https://models.example/")
-    assert kind == "proxy"
+    said, text = await refused(client, "https://models.example/")
+    assert said == kind
     assert words in text
     assert f"http://127.0.0.1:{proxy.port}" in text
     assert "secret" not in text

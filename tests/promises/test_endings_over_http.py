@@ -10,18 +10,20 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
+from stage import NoHooks
 
 import tugline
-from tugline.ports import HookAfter, HookVerdict, Shrink
+from tugline.ports import HookAfter, Shrink
 from tugline.protocol import events as said
 from tugline.protocol.codec import decode_record
 from tugline.protocol.commands import SetModel
-from tugline.protocol.ids import MessageId
+from tugline.protocol.ids import CallId, MessageId
 from tugline.protocol.messages import Message, User
 from tugline.protocol.records import Compacted, Finished, Said, Started, TurnEnded, Voided
 from tugline.protocol.specs import ModelCard, Result
 from tugline.protocol.usage import Usage
 from tugline.rules import wording
+from tugline.rules.permission import Query
 from tugline.testing import ModelServer, call, cut, error_event, fail, gate, hang, pause, ping, reply, text
 
 Kind = TypeVar("Kind", bound=tugline.Event)
@@ -195,11 +197,8 @@ async def test_a_spent_budget_ends_the_turn_and_keeps_the_results(opened: Open) 
 
 
 async def test_a_hook_that_stops_ends_the_turn_with_its_reason(opened: Open) -> None:
-    class Hooks:
-        async def before(self, tool: str, data: dict[str, Any], call_id: str) -> HookVerdict:
-            return HookVerdict()
-
-        async def after(self, tool: str, data: dict[str, Any], call_id: str, result: Result) -> HookAfter:
+    class Hooks(NoHooks):
+        async def after(self, call: CallId, query: Query, result: Result, duration: float) -> HookAfter:
             return HookAfter(stop="Enough for today.")
 
     async with opened(reply(call("change", name="a")), reply("Fine.")) as play:

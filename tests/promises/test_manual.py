@@ -21,14 +21,26 @@ from tugline.app.briefing import MANAGED_INSTRUCTIONS
 from tugline.config.settings import Settings
 from tugline.context.gathering import READ_LIMIT
 from tugline.options import Options
-from tugline.protocol import blocks, errors, events, instructions, messages, permissions, records, specs, trust, usage
+from tugline.protocol import (
+    blocks,
+    errors,
+    events,
+    instructions,
+    messages,
+    permissions,
+    records,
+    specs,
+    tasks,
+    trust,
+    usage,
+)
 from tugline.protocol.codec import decode_record, encode
 from tugline.rules import paths, shell_commands, shell_tables
 from tugline.rules.instructions import HOPS, RULES, file_matcher, groups
 from tugline.rules.rule import parse_rule
 from tugline.testing import Match, ModelServer, Script, ScriptedProvider, Step, call, cut, gate, lane, reply
-from tugline.tools.builtin.tool_search import ToolSearch
 from tugline.tools.define import RESULT_LIMIT
+from tugline.tools.toolset import Toolset
 
 LIBRARY = manual.page("how-to/use-the-library.md")
 LONG = manual.page("how-to/long-sessions.md")
@@ -78,6 +90,14 @@ SCRIPTS: dict[str, tuple[str, Script | list[Step], str]] = {
         LIBRARY,
         [reply(call("check", path="cart.py")), reply("None.", expect=Match(result="cart.py has 0 tabs."))],
         "Check cart.py\n0 tabs\nNone.\n",
+    ),
+    "hooks": (
+        LIBRARY,
+        [
+            reply(call("Bash", command="deploy production")),
+            reply("Nothing was deployed.", expect=Match(result="production is not to be touched", is_error=True)),
+        ],
+        "Nothing was deployed.\n",
     ),
     "permission": (
         LIBRARY,
@@ -285,6 +305,7 @@ PARTS = (
     specs.Display,
     specs.FileStep,
     specs.Progress,
+    tasks.Task,
 )
 
 
@@ -320,11 +341,12 @@ def test_every_ending_of_a_turn_is_explained() -> None:
 async def test_every_tool_is_described_with_each_parameter(tmp_path: Path) -> None:
     environ = {"TUGLINE_HOME": str(tmp_path)}
     async with tugline.Session(provider=ScriptedProvider([]), model="m", cwd=str(tmp_path), environ=environ) as session:
-        assert session.inside.opening is not None
-        tools = [*map(session.inside.agent.gear.tools.find, session.inside.opening.tools), ToolSearch([])]
+        known = session.inside.agent.gear.tools
+        assert isinstance(known, Toolset)
+        tools = list(known)
     described = manual.sections(TOOLS, 2)
-    assert sorted(described) == sorted(tool.name for tool in tools if tool)
-    for tool in filter(None, tools):
+    assert sorted(described) == sorted(tool.name for tool in tools)
+    for tool in tools:
         section = described[tool.name]
         (table,) = manual.tables(section)
         assert table == manual.parameter_rows(tool.spec.input_schema), tool.name
@@ -445,7 +467,18 @@ async def test_a_real_transcript_is_as_described(tmp_path: Path) -> None:
     lines = [json.loads(line) for line in path.read_text().splitlines()]
     assert [line["n"] for line in lines] == list(range(1, len(lines) + 1))
     documented = {heading: manual.codes(body) for heading, body in manual.sections(TRANSCRIPT, 3).items()}
-    made_elsewhere = {"forked", "files_changed", "compacted", "uncompacted", "trimmed", "folded", "unfolded"}
+    made_elsewhere = {
+        "task_released",
+        "task_ended",
+        "task_told",
+        "forked",
+        "files_changed",
+        "compacted",
+        "uncompacted",
+        "trimmed",
+        "folded",
+        "unfolded",
+    }
     kinds = {kind.__struct_config__.tag for kind in get_args(records.AnyRecord)}
     assert kinds - made_elsewhere <= {line["kind"] for line in lines} <= kinds
     for line in lines:
@@ -501,7 +534,8 @@ def test_every_rule_of_the_page_can_be_parsed() -> None:
 
 def test_the_commands_that_only_read_are_all_named() -> None:
     named = set(manual.codes(manual.sections(PERMISSIONS, 2)["What only reads"]))
-    wanted = {*shell_tables._TABLE, *shell_commands._SPECIAL, *shell_tables.GIT} - {"git", "gawk", "mawk"}
+    tables = {name.removeprefix("git ") for name in shell_tables.every_table()}
+    wanted = {*tables, *shell_commands._SPECIAL} - {"git", "gawk", "mawk"}
     assert wanted - named == set()
 
 

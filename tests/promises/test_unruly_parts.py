@@ -4,6 +4,7 @@ Whatever they do, the turn ends with one line, the conversation stays valid, and
 """
 
 import asyncio
+import json
 import threading
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -12,6 +13,7 @@ from typing import Any
 
 import anyio
 import pytest
+from stage import NoHooks
 
 import tugline
 from tugline import Allow, Deny, PermissionQuestion
@@ -20,9 +22,10 @@ from tugline.protocol import events as said
 from tugline.protocol.blocks import Text
 from tugline.protocol.chunks import BlockClosed, BlockDelta, BlockStarted, Chunk, ReplyEnded, ReplyStarted
 from tugline.protocol.errors import SessionError, ToolError, UsageError
-from tugline.protocol.ids import ReplyId
+from tugline.protocol.ids import CallId, ReplyId
 from tugline.protocol.specs import Display, ModelCard, ModelRequest, Progress, Result
 from tugline.protocol.usage import Usage
+from tugline.rules.permission import Query
 from tugline.testing import ModelServer, ScriptedProvider, call, gate, raw_call, reply
 
 
@@ -164,13 +167,13 @@ async def test_progress_from_a_thread_is_told_and_what_comes_after_the_end_is_no
 # -- hooks and callbacks
 
 
-class Hooks:
+class Hooks(NoHooks):
     """Raise after each call."""
 
-    async def before(self, tool: str, data: dict[str, Any], call: str) -> HookVerdict:
+    async def before(self, call: CallId, query: Query) -> HookVerdict:
         return HookVerdict(decision="allow")
 
-    async def after(self, tool: str, data: dict[str, Any], call: str, result: Result) -> HookAfter:
+    async def after(self, call: CallId, query: Query, result: Result, duration: float) -> HookAfter:
         raise RuntimeError("the hook is broken")
 
 
@@ -357,6 +360,21 @@ async def test_whatever_a_provider_of_the_users_does_the_turn_ends_and_the_next_
     assert sorted(began) == sorted(ended)
 
 
+async def test_half_characters_of_a_provider_are_mended_where_they_are_written(options: dict[str, Any]) -> None:
+    async def chunks() -> AsyncIterator[Sequence[Chunk]]:
+        word = "half \ud83d"
+        block = (BlockStarted(0, "text"), BlockDelta(0, word), BlockClosed(0, Text(word)))
+        yield (ReplyStarted(ReplyId("r"), "m"), *block, ReplyEnded("end_turn", Usage()))
+
+    async with tugline.Session(provider=Own(chunks), model="m", **options) as session:
+        async with asyncio.timeout(5):
+            results = [await session.run("Go"), await session.run("And now?")]
+        path = Path(session.opening.transcript)
+    assert [result.reason for result in results] == ["completed", "completed"]
+    replies = [json.loads(line).get("message", {}) for line in path.read_text().splitlines()]
+    assert [one["content"][0]["text"] for one in replies if one.get("role") == "assistant"] == ["half \ufffd"] * 2
+
+
 async def test_what_a_provider_says_after_the_end_of_its_reply_does_not_count(options: dict[str, Any]) -> None:
     def whole(word: str) -> tuple[Chunk, ...]:
         block = (BlockStarted(0, "text"), BlockDelta(0, word), BlockClosed(0, Text(word)))
@@ -497,6 +515,26 @@ def test_an_event_loop_that_ends_in_the_middle_of_a_query_leaves_a_whole_transcr
     asyncio.run(asyncio.wait_for(main(), 10))
     (log,) = Path(options["environ"]["TUGLINE_HOME"]).rglob("*.jsonl")
     assert '"reason":"interrupted"' in log.read_text().splitlines()[-1]
+
+
+async def test_a_session_is_not_used_from_another_thread_or_loop(options: dict[str, Any]) -> None:
+    refused: list[str] = []
+
+    def elsewhere(session: tugline.Session) -> None:
+        for use in (lambda: asyncio.run(session.run("Hi")), session.interrupt):
+            try:
+                use()
+            except SessionError as error:
+                refused.append(str(error))
+
+    async with tugline.Session(provider=ScriptedProvider([reply("Fine.")]), **options) as session:
+        await asyncio.to_thread(elsewhere, session)
+        result = await session.run("Hi")
+        with pytest.raises(SessionError, match="open already"):
+            await session.__aenter__()
+    assert result.text == "Fine."
+    assert len(refused) == 2
+    assert all("the event loop that it was opened in" in text for text in refused)
 
 
 async def test_a_prompt_with_characters_that_cannot_be_sent_is_mended(options: dict[str, Any]) -> None:

@@ -34,10 +34,11 @@ from wire_streams import (
 
 from tugline.protocol.blocks import Text, Thinking, ToolUse
 from tugline.protocol.chunks import BlockClosed, BlockDelta, Chunk, ReplyEnded
+from tugline.protocol.codec import mend_surrogates
 from tugline.protocol.errors import Failure, ProviderError
 from tugline.protocol.ids import CallId, ReplyId
 from tugline.protocol.usage import Usage
-from tugline.providers.assemble import Assembly, ReplyIds, mend_surrogates, parse_object
+from tugline.providers.assemble import Assembly, ReplyIds, parse_object
 from tugline.providers.wire import Decoder
 
 

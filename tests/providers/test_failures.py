@@ -230,6 +230,13 @@ def test_a_certificate_that_is_not_trusted_is_not_tried_again() -> None:
     assert failure_of_http(error, began=False).retryable is False
 
 
+def test_what_cannot_be_sent_as_it_was_set_up_is_said_at_once() -> None:
+    made = failure_of_http(HttpError("invalid", "the URL names no host"), began=False, provider="openai")
+    assert made == Failure(
+        "invalid_request", "openai: the request cannot be sent: the URL names no host; check the base URL"
+    )
+
+
 def test_one_line() -> None:
     assert one_line(" a\n\tb\x07c\u202ed ") == "a b c d"
     assert one_line("x" * 400) == "x" * 299 + "…"

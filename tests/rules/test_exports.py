@@ -11,8 +11,8 @@ from tugline.protocol.blocks import Image, Text, Thinking, ToolResult, ToolUse
 from tugline.protocol.ids import CallId, MessageId, SessionId
 from tugline.protocol.messages import Assistant, Message, User
 from tugline.protocol.records import Compacted
-from tugline.protocol.sessions import Passage, SessionSummary
-from tugline.rules.exports import FORMATS, ExportFormat, exported
+from tugline.protocol.sessions import FORMATS, ExportFormat, Passage, SessionSummary
+from tugline.rules.exports import exported
 from tugline.rules.masking import mask, mask_bytes, secrets_of
 
 HOSTILE = [

@@ -1,5 +1,6 @@
 """Shell commands before the rules: what must never run unasked, what must never be asked about."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -45,7 +46,8 @@ def policy(allow: str = "", ask: str = "", deny: str = "", mode: Mode = "default
 
 
 def judged(command: str, by: Policy) -> Verdict:
-    return decide(Query("Bash", {"command": command}, subjects=(CommandSubject(command),)), by, resolve, expand)
+    query = Query("Bash", {"command": command}, subjects=(CommandSubject(command),))
+    return decide(query, by, resolve, expand, tame)
 
 
 def word(command: str, by: Policy) -> str:
@@ -53,22 +55,56 @@ def word(command: str, by: Policy) -> str:
 
 
 def commands(name: str) -> list[str]:
-    """The commands of a corpus file, one per line; ⏎ stands for the end of a line in a command."""
+    """The commands of a corpus file, as its head says."""
     lines = (Path(__file__).parent / "corpus" / name).read_text().splitlines()
-    return [line.replace("⏎", "\n") for line in lines]
+    rows = [line for line in lines if line and (not line.startswith("# ") or "⏎" in line)]
+    return [re.sub("‹([0-9A-F]+)›", lambda found: chr(int(found[1], 16)), row.replace("⏎", "\n")) for row in rows]
 
 
-ROUTINE = commands("routine.txt")
+ROUTINE = [*commands("routine_must.txt"), *commands("routine_shell.txt")]
 
 
-@pytest.mark.parametrize("command", ROUTINE)
-def test_routine_is_not_asked_about(command: str) -> None:
-    verdict = judged(command, policy())
-    assert isinstance(verdict, VerdictAllow), verdict
+def tame(folder: str) -> bool:
+    return not folder.startswith("/w/proj/untame")
+
+
+def test_the_corpora_are_large() -> None:
+    assert len(commands("hostile.txt")) > 2_000
+    assert len(ROUTINE) > 1_000
+    assert len(DENIED) > 700
+
+
+def test_routine_is_not_asked_about() -> None:
+    asked = {
+        command: verdict for command in ROUTINE if not isinstance(verdict := judged(command, policy()), VerdictAllow)
+    }
+    assert not asked
+
+
+def denied() -> list[tuple[str, str]]:
+    """Each command with the deny rule that stands above it."""
+    found: list[tuple[str, str]] = []
+    rule = ""
+    for row in commands("denied.txt"):
+        if row.startswith("@ "):
+            rule = row[2:]
+        else:
+            found.append((rule, row))
+    return found
+
+
+DENIED = denied()
+
+
+def test_a_deny_rule_stops_every_spelling() -> None:
+    passed = [
+        (rule, command) for rule, command in DENIED if word(command, policy(allow="Bash(*)", deny=rule)) != "deny"
+    ]
+    assert not passed
 
 
 UNSAFE = [
-    *commands("unsafe.txt"),
+    *commands("hostile.txt"),
     "cat <<EOF\n$(evil)\nEOF",
     "cat <<EOF\n`evil`\nEOF",
     "cat <<EOF\nx\nEOF\nevil",
@@ -94,10 +130,10 @@ UNSAFE = [
 ]
 
 
-@pytest.mark.parametrize("command", UNSAFE)
-def test_what_may_do_more_than_read_never_runs_unasked(command: str) -> None:
-    assert word(command, policy()) in ("ask", "deny")
-    assert word(command, policy(mode="plan")) in ("ask", "deny")
+@pytest.mark.parametrize("mode", ["default", "plan", "dontAsk"])
+def test_what_may_do_more_than_read_never_runs_unasked(mode: Mode) -> None:
+    by = policy(mode=mode)
+    assert not [command for command in UNSAFE if word(command, by) not in ("ask", "deny")]
 
 
 OPAQUE = [
@@ -194,14 +230,13 @@ def test_a_deny_rule_hits_through_everything(rule: str, command: str) -> None:
         ("Bash(rm:*)", "r$Y x"),
         ("Bash(rm:*)", 'eval "$X"'),
         ("Bash(rm:*)", 'sh -c "$X"'),
-        ("Bash(rm:*)", "echo 'rm x' | sh"),
-        ("Bash(rm:*)", "{rm,x}"),
+        ("Bash(rm:*)", "cat x.sh | sh"),
         ("Bash(git push:*)", "git $X origin"),
         ("Read(./secrets/**)", "cat $X"),
         ("Read(./secrets/**)", "grep -r x ."),
         ("Edit(src/**)", "echo x > $X"),
         ("Edit(src/**)", "rm $X"),
-        ("Edit(src/**)", "sh -c 'echo x > src/a'"),
+        ("Edit(src/**)", "cd sub; sh -c 'echo x > src/a'"),
     ],
 )
 def test_what_a_deny_rule_might_hit_is_asked_about_even_if_all_is_allowed(rule: str, command: str) -> None:
@@ -250,7 +285,7 @@ def test_what_a_deny_rule_might_hit_is_asked_about_even_if_all_is_allowed(rule: 
         ("Bash(git push:*)", "git --no-pager push", "allow"),
         ("Bash(git push:*)", "git -c x=y push", "ask"),
         ("Bash(wc:*)", "find . -name x | xargs wc", "allow"),
-        ("Bash(wc:*)", "ls | xargs -I{} wc {}", "ask"),
+        ("Bash(wc:*)", "cat list | xargs -I{} wc {}", "ask"),
         ("Bash(find:*)", "find . -name '*.x' -delete", "ask"),
         ("Bash(find:*)", "find . -exec evil {} +", "ask"),
         ("Bash(watch:*)", "watch evil", "ask"),
@@ -459,11 +494,14 @@ def test_the_decision_is_total(command: str, allow: str, deny: str) -> None:
     assert is_read_only(command) in (True, False)
 
 
-@pytest.mark.parametrize("command", UNSAFE)
-def test_the_scheduler_never_takes_a_change_for_a_read(command: str) -> None:
-    reading = ("/etc/passwd", "/dev/tcp", "..", "~", "link", "$HOME", "proj-evil", "/etc", "*.lnk", '$X"', "*")
-    if not any(part in command for part in reading):
-        assert not is_read_only(command)
+def test_the_scheduler_never_takes_a_change_for_a_read() -> None:
+    # that what is read lies elsewhere is for the rules to say
+    taken = [command for command in UNSAFE if is_read_only(command)]
+    assert not [
+        command
+        for command in taken
+        if re.search(r"(?<!-)evil|\brm\b|\btee\b|--output|-delete", command.replace("evil/", "").replace("evil.", ""))
+    ]
 
 
 def test_the_scheduler_knows_what_reads_and_what_touches_nothing() -> None:

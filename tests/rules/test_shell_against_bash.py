@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tugline.rules.shell import Member, analyse
+from tugline.rules.shell import analyse
+from tugline.rules.shell_parts import Member
 
 BASH = "/bin/bash"
 HANDLER = r"""command_not_found_handle() { local IFS=$'\x1f'; printf '%s\x1f\x1e' "$*" >&9; }; eval "$1" """
@@ -91,6 +92,73 @@ QUOTES = [
     ),
     *("\nE\n", "E", "<<\\E\n", "<<'E'\n", "$i", "é", "\t", "!", "#", " #", "\\\n"),
 ]
+VALUES = [
+    *(
+        "x=a; ",
+        "x=b; ",
+        "y=$x; ",
+        "x=$y; ",
+        "x='a b'; ",
+        "x=; ",
+        "x+=c; ",
+        "$x ",
+        '"$x" ',
+        "c$x ",
+        "${x}d ",
+        '"$y"e ',
+        "$y ",
+    ),
+    *(
+        "for x in a b; do ",
+        "for x in $y c; do ",
+        "for y in {1..3}; do ",
+        "done; ",
+        "if a; then ",
+        "else ",
+        "fi; ",
+        "(",
+        ") ",
+    ),
+    *(
+        "{ ",
+        "; } ",
+        "&& ",
+        "|| ",
+        "| ",
+        "& ",
+        "; ",
+        "a ",
+        "b ",
+        "{a,b} ",
+        "c{a,b}d ",
+        "{a,b}{c,d} ",
+        "$(a) ",
+        "read x; ",
+    ),
+    *(
+        "unset x; ",
+        "! ",
+        "x=b ",
+        "y=c c $y; ",
+        "while a; do ",
+        "case a in a) ",
+        ";; esac; ",
+        "x=a && ",
+        "x=b || ",
+        "f() { ",
+    ),
+    *(
+        "export x=d; ",
+        "cd .; ",
+        "\n",
+        "a <<< $x ",
+        "IFS= ",
+        "local x=e; ",
+        "eval x=f; ",
+        "printf -v x g; ",
+        "declare y=h; ",
+    ),
+]
 KNOWN = [
     "{a,b}\tE\ntime %\n}",
     "[a]",
@@ -117,6 +185,8 @@ KNOWN = [
     "a -x<<'E'\nb\nE\n",
     '"\\\n $\\\\" && b',
     'a "$$i" "\\$i" "\\\\$i" "$$"',
+    "x=a; x+=c; ${x}d",
+    "x=a && x+=c; $x",
 ]
 
 
@@ -188,7 +258,7 @@ def test_forms_that_parsers_read_differently_are_read_as_bash_does_or_not_at_all
 
 
 @pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize("pieces", [SHAPES, QUOTES], ids=["shapes", "quotes"])
+@pytest.mark.parametrize("pieces", [SHAPES, QUOTES, VALUES], ids=["shapes", "quotes", "values"])
 def test_bash_runs_nothing_that_the_analysis_did_not_foretell(pieces: list[str], seed: int, tmp_path: Path) -> None:
     chance = random.Random(seed)
     judged = 0

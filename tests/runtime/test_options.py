@@ -15,6 +15,8 @@ from tugline.testing import ScriptedProvider, reply
     [
         ({"modle": "x"}, "Did you mean model?"),
         ({"model": 3}, "model must be text"),
+        ({"model": "\ud800"}, "model must be printable text"),
+        ({"environ": 5}, "environ must be a mapping"),
         ({"max_turns": 0}, "max_turns must be a whole number of at least 1"),
         ({"max_turns": "3"}, "max_turns must be"),
         ({"max_turns": True}, "max_turns must be"),
@@ -40,6 +42,18 @@ def test_a_wrong_option_is_one_line(given: dict[str, Any], says: str) -> None:
         make_options(given)
     assert says in str(caught.value)
     assert len(str(caught.value).splitlines()) == 1
+
+
+@pytest.mark.parametrize("settings", [{"model": object()}, {"model": "\ud800"}])
+async def test_settings_that_json_cannot_say_are_one_line(settings: dict[str, Any]) -> None:
+    with pytest.raises(tugline.UsageError, match="what JSON can say"):
+        async with tugline.Session(settings=settings):
+            pass
+
+
+def test_a_callback_that_is_none_is_refused() -> None:
+    with pytest.raises(tugline.UsageError, match="permission must be a function"):
+        tugline.Session(permission=True)  # type: ignore[arg-type]
 
 
 def test_paths_and_lists_may_be_given_as_programs_have_them(tmp_path: Path) -> None:

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from stage import Stage
 
 import tugline
 from tugline.protocol.blocks import Text, ToolResult
@@ -15,12 +14,7 @@ from tugline.protocol.events import ModeChanged, PlanAsked, QuestionClosed
 from tugline.protocol.ids import MessageId
 from tugline.protocol.messages import User
 from tugline.protocol.permissions import ApprovePlan, PlanQuestion, RejectPlan
-from tugline.rules.permission import Policy
 from tugline.rules.planning import told_on
-from tugline.runtime.planning import Planning
-from tugline.runtime.questions import Questions
-from tugline.runtime.standing import Standing
-from tugline.stores.plan import PlanFile
 from tugline.testing import ScriptedProvider, call, gate, reply
 
 PLAN = "# Plan\n\n1. Write a.txt\n"
@@ -262,21 +256,38 @@ async def test_a_frontend_answers_by_command(place: Path) -> None:
         assert opened.inside.standing.mode == "auto"
 
 
-def test_the_plan_and_the_mode_are_there_for_a_conversation_that_is_shortened(tmp_path: Path) -> None:
-    stage = Stage(ScriptedProvider([]))
-    standing = Standing(Policy(), lambda path, cwd: None)
-    file = PlanFile(str(tmp_path / "plan.md"))
-    planning = Planning(standing, Questions(stage.voice, stage.ids, attended=True), file, stage.inbox)
-    standing.told = lambda before, after: planning.mode_changed(before.mode, after.mode)
-    assert planning.restored() == ()
-    file.write(PLAN)
-    standing.set_mode("plan")
-    assert len(stage.inbox) == 1
-    plan, mode = planning.restored()
-    assert (isinstance(plan, Text) and PLAN in plan.text, isinstance(mode, Text) and "is on." in mode.text) == (
-        True,
-    ) * 2
-    assert len(stage.inbox) == 0, "it is told already"
+async def test_after_a_compaction_the_model_has_the_plan_and_knows_the_mode(place: Path) -> None:
+    long = "What I found, at length. " * 4_000
+    first = [reply(call("ExitPlanMode", plan=PLAN)), reply(long)]
+    told = "They want a.txt, and no plan for it has been approved so far; more was not said."
+    model = ScriptedProvider(
+        [
+            *first,
+            reply(f"<summary>\n## Goal\n{told}\n</summary>"),
+            reply("two"),
+        ]
+    )
+    async with session(place, model, permission_mode="plan", plan=lambda _: False) as opened:
+        await opened.run("Make a.txt")
+        shortened = await opened.run("/compact")
+        assert shortened.reason == "completed", shortened.message
+        await opened.run("And now?")
+    assert "The plan of this session, kept in" in said(model, 3)
+    assert "1. Write a.txt" in said(model, 3)
+    assert said(model, 3).count("Plan mode is on.") == 1
+
+
+async def test_after_a_rewind_the_model_is_told_of_the_mode_again(place: Path) -> None:
+    model = ScriptedProvider([reply(str(n)) for n in range(3)])
+    async with session(place, model) as opened:
+        await opened.run("one")
+        opened.set_mode("plan")
+        await opened.run("two")
+        await opened.run("/rewind 2")
+        await opened.run("three")
+        opened.set_mode("default")
+        await opened.run("/rewind 2")
+    assert said(model, 2).count("Plan mode is on.") == 1
 
 
 def test_what_a_conversation_tells_last_is_what_counts() -> None:

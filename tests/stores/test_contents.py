@@ -196,8 +196,14 @@ async def test_what_a_running_or_a_killed_session_may_need_stays(tmp_path: Path)
     assert (shop.prune(), shop.kept()) == (0, 1)
     await log.aclose()
     assert (shop.prune(), work.exists()) == (0, True)
+    Path(shop.transcript("one")).unlink()
+    (work / "running").write_text("")
+    assert work.exists()
+    shop.prune()
+    assert work.exists()  # of a branch that is in use: its folder has the name of the session it came from
     shop.age(2 * LEFT_BEHIND)
-    assert (shop.prune(), work.exists()) == (1, False)
+    shop.prune()
+    assert (work.exists(), shop.kept()) == (False, 0)
 
 
 async def test_a_project_with_a_transcript_that_cannot_be_read_is_left_alone(tmp_path: Path) -> None:

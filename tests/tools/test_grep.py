@@ -377,3 +377,10 @@ def test_any_glob_is_answered(glob: str, path: str) -> None:
     matcher([glob])(path)
     base, rest = split_base(glob)
     assert glob in (f"{base}/{rest}", rest, f"/{rest}")
+
+
+async def test_what_the_kernel_shows_as_files_is_not_searched(desk: Desk) -> None:
+    assert "not searched" in await refusal(desk, pattern="PATH", path="/proc/self/environ", output_mode="content")
+    assert "not searched" in await refusal(desk, pattern="PATH", path=f"/proc/{os.getpid()}")
+    (desk.root / "link").symlink_to("/proc")
+    assert "not searched" in await refusal(desk, pattern="PATH", path="link")

@@ -76,10 +76,17 @@ async def test_a_long_line_is_cut_and_says_so(desk: Desk) -> None:
     assert second == "     2\tnext"
 
 
+@pytest.mark.parametrize("size", [1_000_000, 18_000_000])
+async def test_what_is_collected_does_not_depend_on_the_limit_that_is_asked_for(desk: Desk, size: int) -> None:
+    desk.file("a.txt", "\n" * size)
+    text = await refusal(desk, file_path="a.txt", limit=10**15)
+    assert "about 25,001 tokens at least, more than the 25,000" in text
+
+
 async def test_too_many_tokens_are_an_error_that_says_how_much_fits(desk: Desk) -> None:
     desk.file("a.txt", ("x" * 992 + "\n") * 500)
     text = await refusal(desk, file_path="a.txt")
-    assert "about 124,999 tokens, more than the 25,000" in text
+    assert "about 124,999 tokens at least, more than the 25,000" in text
     assert "about 100 lines fit" in text
     assert desk.state.files == {}
     await desk.call(READ, file_path="a.txt", limit=100)

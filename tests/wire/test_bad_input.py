@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import socket
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -246,6 +247,34 @@ async def test_a_folder_that_is_gone_is_an_error_line(desk: Desk, serve: Serve) 
     ended = await desk.end(process)
     assert_clean(ended)
     assert (ended.code, "folder" in ended.err) == (1, True), ended.err
+
+
+async def test_a_folder_whose_name_is_no_text_is_an_error_line(desk: Desk, serve: Serve) -> None:
+    await serve([reply("Fine.")])
+    Path(os.fsdecode(os.fsencode(desk.cwd) + b"/caf\xe9")).mkdir()
+    ended = await desk.end(await desk.start(program=("bash", "-c", 'cd caf*; exec "$0" -p Go', TUGLINE)))
+    assert_clean(ended)
+    assert (ended.code, ended.out) == (2, "")
+    assert "caf\ufffd is not UTF-8 text" in ended.err
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "says"),
+    [
+        ("ANTHROPIC_BASE_URL", "localhost:1234", "the URL must begin with http:// or https://; check the base URL"),
+        ("HTTPS_PROXY", "socks5://127.0.0.1:9", "SOCKS proxies are not supported"),
+        ("SSL_CERT_FILE", "/no/such/file.pem", "SSL_CERT_FILE names /no/such/file.pem, which does not exist"),
+    ],
+)
+async def test_a_network_that_is_set_up_wrongly_is_not_tried_again(
+    desk: Desk, variable: str, value: str, says: str
+) -> None:
+    given = {"ANTHROPIC_API_KEY": "k", "ANTHROPIC_BASE_URL": "https://127.0.0.1:9", variable: value}
+    ended = await desk.run("-p", "Go", env=given)
+    assert_clean(ended)
+    assert (ended.code, ended.out) == (1, "")
+    assert says in ended.err
+    assert "gave up" not in ended.err
 
 
 async def test_a_prompt_that_is_no_utf8_is_sent_with_replacements(desk: Desk, serve: Serve) -> None:

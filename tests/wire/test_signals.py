@@ -4,11 +4,14 @@ import asyncio
 import json
 import os
 import signal
+import sys
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from command import TUGLINE, Desk, Ended, assert_clean
+from living import alive
 
 from tugline.testing import ModelServer, call, gate, reply
 
@@ -32,13 +35,6 @@ def hears(pid: int, number: signal.Signals) -> bool:
     """Whether a process has a handler of its own for the signal."""
     caught = next(line for line in Path(f"/proc/{pid}/status").read_text().splitlines() if line.startswith("SigCgt:"))
     return bool(int(caught.split()[1], 16) >> (number - 1) & 1)
-
-
-def is_alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
 
 
 SIGNALS = [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
@@ -70,7 +66,7 @@ async def test_a_signal_during_a_tool_takes_its_children_along_and_answers_the_c
     child = int(await until_written(desk.cwd / "pid"))
     process.send_signal(number)
     ended = await desk.end(process, limit=20)
-    assert not is_alive(child)
+    assert not alive(child)
     assert ended.code == code
     kinds = [line["type"] for line in ended.lines]
     assert kinds == ["system", "assistant", "user", "result"]
@@ -102,11 +98,83 @@ async def test_a_second_sigint_ends_at_once_and_leaves_no_child(desk: Desk, serv
         await asyncio.sleep(0.1)
     ended = await ending
     async with asyncio.timeout(20):
-        while is_alive(child):
+        while alive(child):
             await asyncio.sleep(0.01)
     assert (ended.code, ended.result["is_error"]) == (130, True)
     (records,) = desk.transcripts()
     assert records[-1]["kind"] == "started"  # a tidy end would have recorded how the turn ended
+
+
+async def signal_until_over(process: asyncio.subprocess.Process, number: signal.Signals, pause: float) -> None:
+    """Again and again; not through `process`, which would take the end away from the loop that waits for it."""
+    while process.returncode is None:
+        with suppress(ProcessLookupError):
+            os.kill(process.pid, number)
+        await asyncio.sleep(pause)
+
+
+HIDING = "env -i setsid bash -c 'echo $$ > pid; exec sleep 60' > log 2>&1 & until [ -s pid ]; do :; done\n"
+
+
+async def test_what_a_command_leaves_behind_ends_with_the_run_however_it_hides(desk: Desk, serve: Serve) -> None:
+    (desk.cwd / "hiding.sh").write_text(HIDING)
+    await serve([reply(call("Bash", command="bash hiding.sh")), reply("Done.")])
+    process = await desk.start(
+        *("Go", "--allowed-tools", "Bash"),
+        program=("bash", "-c", 'sleep 60 > log 2>&1 & echo $! > other; exec "$0" -p "$@"', TUGLINE),
+    )
+    ended = await desk.end(process)
+    hidden, other = (int((desk.cwd / name).read_text()) for name in ("pid", "other"))
+    is_other_alive = alive(other)
+    os.kill(other, signal.SIGKILL)
+    assert (ended.code, ended.out, alive(hidden)) == (0, "Done.\n", False)
+    assert is_other_alive  # what was there before is none of ours
+
+
+async def test_a_second_sigint_finds_what_hides(desk: Desk, serve: Serve) -> None:
+    (desk.cwd / "hiding.sh").write_text(HIDING + "trap '' TERM INT; while :; do sleep 1; done")
+    await serve([reply(call("Bash", command="bash hiding.sh"))])
+    process = await desk.start(*STREAM, "--allowed-tools", "Bash")
+    hidden = int(await until_written(desk.cwd / "pid"))
+    ending = asyncio.create_task(desk.end(process, limit=20))
+    await signal_until_over(process, signal.SIGINT, 0.05)
+    ended = await ending
+    assert (ended.code, ended.result["is_error"]) == (130, True)
+    async with asyncio.timeout(20):
+        while alive(hidden):
+            await asyncio.sleep(0.01)
+
+
+@pytest.mark.parametrize(("number", "code"), SIGNALS)
+async def test_signals_that_come_again_do_not_change_how_it_ends(
+    desk: Desk, serve: Serve, number: signal.Signals, code: int
+) -> None:
+    server = await serve([reply("The beginning", gate("middle"), "and the end.")])
+    process = await desk.start(*STREAM)
+    await server.reached("middle")
+    ending = asyncio.create_task(desk.end(process, limit=20))
+    await signal_until_over(process, number, 0.002)
+    ended = await ending
+    assert (ended.code, ended.result["is_error"]) == (code, True)
+
+
+EARLY = """
+import _thread, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # also where what runs in the background ignores it
+class Interrupting:
+    def find_spec(self, name, path=None, target=None):
+        if name == "tugline.cli.start":
+            _thread.interrupt_main()
+sys.meta_path.insert(0, Interrupting())
+sys.argv = ["tugline", "-p", "x"]
+from tugline.__main__ import main
+sys.exit(main())
+"""
+
+
+async def test_an_interrupt_while_it_still_starts_has_no_traceback(desk: Desk) -> None:
+    ended = await desk.end(await desk.start(program=(sys.executable, "-c", EARLY)))
+    assert (ended.code, ended.out, ended.err) == (130, "", "")
 
 
 async def test_a_signal_before_anything_is_there_ends_quietly(desk: Desk) -> None:

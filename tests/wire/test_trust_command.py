@@ -53,12 +53,12 @@ async def test_from_a_clone_to_a_trusted_folder_and_back(desk: Desk, serve: Serv
 
 
 async def test_a_changed_item_is_shown_with_the_difference(desk: Desk) -> None:
-    lay(desk, hooks={"Stop": ["one", "two", "three"]})
+    lay(desk, hooks={"Stop": [{"hooks": [{"type": "command", "command": "one", "args": ["two", "three"]}]}]})
     await desk.run("trust", "--yes")
-    lay(desk, hooks={"Stop": ["one", "2", "three"]})
+    lay(desk, hooks={"Stop": [{"hooks": [{"type": "command", "command": "one", "args": ["2", "three"]}]}]})
     out = (await desk.run("trust", "--diff")).out
-    assert '-  "two",' in out
-    assert '+  "2",' in out
+    assert '-    "two",' in out
+    assert '+    "2",' in out
 
 
 async def test_a_folder_below_or_elsewhere_can_be_named(desk: Desk) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 import anyio
 import anyio.lowlevel
 import pytest
+from living import alive
 
 from tugline.ports import Output, Process, ProcessEnd, WorkspaceError
 from tugline.workspaces.processes import run_process
@@ -24,13 +25,6 @@ async def shell(script: str, cwd: Path, **options: object) -> tuple[ProcessEnd, 
     async with run_process(["bash", "-c", script], cwd=str(cwd), env=ENV, **options) as process:  # type: ignore[arg-type]
         end = await process.wait()
         return end, process.output()
-
-
-def alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[0] not in b"ZX"
-    except OSError:
-        return False
 
 
 def our_zombies() -> list[int]:

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from tugline.app.core import Core
 from tugline.config.folders import Folders, make_private
@@ -10,11 +11,11 @@ from tugline.ports import Tool
 from tugline.protocol.records import FileState
 from tugline.rules.changes import CountLines, Lines
 from tugline.runtime.checkpointed import Checkpointed
-from tugline.runtime.checkpoints import Checkpoints
+from tugline.runtime.checkpoints import Checkpoints, Tree
 from tugline.stores.contents import WORK, Contents, checkpoints_folder
-from tugline.tools.diff import counts, hunks
-from tugline.workspaces.git import person_excludes, work_tree_of
-from tugline.workspaces.snapshots import Limits, Shelf, WorkTree
+
+if TYPE_CHECKING:
+    from tugline.workspaces.snapshots import Shelf
 
 
 def make_checkpoints(core: Core, transcript: Transcript, roots: Sequence[str]) -> Checkpoints | None:
@@ -23,10 +24,13 @@ def make_checkpoints(core: Core, transcript: Transcript, roots: Sequence[str]) -
     if not given.enabled:
         return None
     contents = Contents(checkpoints_folder(config.folders.checkpoints, core.opening.log.path), make_private)
-    limits = Limits(given.max_files, given.max_file_bytes, given.session_bytes, given.seconds)
-    trees: dict[str, WorkTree] = {}
+    trees: dict[str, Tree] = {}
 
-    def find() -> list[WorkTree]:
+    def find() -> list[Tree]:
+        from tugline.workspaces.git import work_tree_of  # noqa: PLC0415  imported here: start-up cost
+        from tugline.workspaces.snapshots import Limits, WorkTree  # noqa: PLC0415  imported here: start-up cost
+
+        limits = Limits(given.max_files, given.max_file_bytes, given.session_bytes, given.seconds)
         for number, place in enumerate(roots if given.commands else ()):
             root = work_tree_of(place, config.home)
             if root is not None and root not in trees:
@@ -39,7 +43,10 @@ def make_checkpoints(core: Core, transcript: Transcript, roots: Sequence[str]) -
     return made
 
 
-def _shelf(core: Core, contents: Contents) -> Shelf:
+def _shelf(core: Core, contents: Contents) -> "Shelf":
+    from tugline.workspaces.git import person_excludes  # noqa: PLC0415  imported here: start-up cost
+    from tugline.workspaces.snapshots import Shelf  # noqa: PLC0415  imported here: start-up cost
+
     return Shelf(
         data=core.config.folders.data,
         excludes=person_excludes(core.environ, core.config.home),
@@ -66,6 +73,8 @@ def session_contents(folders: Folders, transcript: str) -> Contents:
 
 def line_counter(contents: Contents) -> CountLines:
     """Counts lines added and removed, for `rules.changes`, where both contents are there and are text."""
+
+    from tugline.tools.diff import counts, hunks  # noqa: PLC0415  imported here: start-up cost
 
     def text(state: FileState | None) -> str | None:
         data = b"" if state is None else contents.get(state.digest)

@@ -17,12 +17,17 @@ def load_config(options: Options) -> Config:
     trusted = options.trust if isinstance(options.trust, bool) else None
     if trusted is None and "project" in (options.setting_sources or ()):
         trusted = True  # a host that names the project's settings has said so
+    if isinstance(settings, Mapping):
+        try:
+            settings = encode(dict(settings)).decode()
+        except (TypeError, ValueError, RecursionError) as error:
+            raise UsageError(f"settings must be what JSON can say: {error}.") from None
     return load(
         cwd=real_folder(options.cwd or os.getcwd()),
         environ=environ,
         trusted=trusted,
         flags=_flags(options),
-        settings=encode(dict(settings)).decode() if isinstance(settings, Mapping) else settings,
+        settings=settings,
         sources=options.setting_sources,
     )
 
@@ -45,7 +50,12 @@ def _flags(options: Options) -> dict[str, Any]:
 
 
 def real_folder(path: str) -> str:
+    """The folder itself, behind all links."""
     real = os.path.realpath(os.path.expanduser(path))
+    shown = os.fsencode(real).decode("utf-8", "replace")
     if not os.path.isdir(real):
         raise UsageError(f"{path} is not a folder.")
+    if os.fsencode(shown) != os.fsencode(real):
+        # neither a transcript nor a model could name a file in it
+        raise UsageError(f"The path {shown} is not UTF-8 text. Rename the folder, or work in another one.")
     return real

@@ -14,14 +14,13 @@ from tugline.loop.executor import Gear
 from tugline.protocol.ids import SessionId
 from tugline.protocol.instructions import LoadedFile
 from tugline.protocol.permissions import Verdict
-from tugline.rules.exports import ExportFormat
+from tugline.protocol.sessions import ExportFormat
 from tugline.rules.permission import Query, decide
 from tugline.rules.telling import size
 from tugline.runtime.copies import Copies
 from tugline.runtime.notes import Notes
 from tugline.runtime.standing import Standing
 from tugline.runtime.system import new_uuid
-from tugline.stores.exporting import write_export
 from tugline.stores.jsonl import JsonlLog
 from tugline.stores.sessions import ENDING, entry_at
 from tugline.stores.shelf import fork
@@ -34,6 +33,8 @@ def make_copies(core: Core, gear: Gear, spill: FileSpill, workspace: LocalWorksp
     log = core.opening.log
 
     def export(path: str | None, form: ExportFormat | None) -> str:
+        from tugline.stores.exporting import write_export  # noqa: PLC0415  imported here: start-up cost
+
         cwd = core.config.cwd
         given = None if path is None else os.path.join(cwd, os.path.expanduser(path))
         return write_export(entry_at(log.path), given, form, core.environ, cwd)

@@ -4,7 +4,7 @@ import os
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import anyio
 
@@ -13,6 +13,7 @@ from tugline.app.checkpoints import checkpointed, make_checkpoints
 from tugline.app.compaction import make_compaction
 from tugline.app.core import Core, loaded_secrets, make_core, make_shelf, open_provider
 from tugline.app.equipment import make_gate, make_policy, make_standing, make_tools, make_workspace
+from tugline.app.hook_sources import hooks_of, list_hooks
 from tugline.app.keeping import allow_reading, make_copies, make_notes
 from tugline.app.models import resolve_model
 from tugline.app.trust import UNCONFINED, make_place, settle_trust, withheld_line
@@ -24,6 +25,7 @@ from tugline.loop.gate import Gate
 from tugline.loop.inbox import Inbox, Letter
 from tugline.loop.transcript import Transcript
 from tugline.options import Options
+from tugline.ports import CompactionHooks, Provider, StopHook, ToolHooks
 from tugline.protocol.blocks import Text
 from tugline.protocol.events import SessionStarted
 from tugline.protocol.ids import AgentId
@@ -38,13 +40,14 @@ from tugline.runtime.errands import Errands
 from tugline.runtime.file_past import FilePast
 from tugline.runtime.mentions import Mentions
 from tugline.runtime.past import Past
-from tugline.runtime.planning import Planning
+from tugline.runtime.planning import KeptMode, KeptPlan, Planning
 from tugline.runtime.questions import Questions
 from tugline.runtime.resuming import plain_content, resumed_state
-from tugline.runtime.session import Session
+from tugline.runtime.session import Occasions, Session
 from tugline.runtime.shortening import Shortening
 from tugline.runtime.slash import SlashCommand
 from tugline.runtime.standing import Standing
+from tugline.runtime.tasks import Tasks, TaskTable
 from tugline.runtime.telling import AS_ROOT, Telling
 from tugline.runtime.titles import Titles
 from tugline.stores.plan import PlanFile
@@ -54,6 +57,21 @@ from tugline.tools.define import RESULT_LIMIT
 from tugline.tools.toolset import Toolset, without
 from tugline.version import __version__
 from tugline.workspaces.local import LocalWorkspace
+from tugline.workspaces.roster import Roster, reap
+
+
+class CallHooks(ToolHooks, StopHook, CompactionHooks, Protocol):
+    """Runs around calls and compactions, and at rest."""
+
+
+class Wired(Protocol):
+    """The hooks of a session, as far as it has to know them."""
+
+    @property
+    def calls(self) -> CallHooks: ...
+
+    def occasions(self, core: Core, options: Options, gear: Gear) -> Occasions: ...
+
 
 if TYPE_CHECKING:
     from tugline.app.confinement import Hold
@@ -76,13 +94,17 @@ async def _compose(options: Options, stack: AsyncExitStack) -> Session:
     questions = Questions(core.voice, core.ids, attended=options.attended)
     plan = PlanFile(os.path.join(os.path.realpath(core.config.folders.plans), f"{core.session}.md"))
     hold = _make_hold(core, questions)
-    workspace = make_workspace(core.config, core.environ, core.kept, hold.sandbox if hold else None)
+    roster = Roster(core.config.folders.processes)
+    stack.callback(roster.close)
+    left = reap(core.config.folders.processes)
+    workspace = make_workspace(core.config, core.environ, core.kept, hold.sandbox if hold else None, roster)
     git = await _look_at_git(core, workspace, hold, stack)
     standing = make_standing(core.config, workspace, core.kept, plan.path, sandboxed=hold is not None and hold.allows)
     if hold is not None:
         hold.stand_on(standing)
     inbox = Inbox()
-    planning = Planning(standing, questions, plan, inbox)
+    transcript = Transcript(core.opening.log, core.clock)
+    planning = Planning(standing, questions, plan, inbox, transcript)
     telling = Telling(core.voice, inbox, planning, warn=_mode_warning, grow=partial(setattr, workspace, "roots"))
     errands = Errands(
         provider,
@@ -91,19 +113,21 @@ async def _compose(options: Options, stack: AsyncExitStack) -> Session:
         core.ledger,
         lambda: core.voice.origin.session,
     )
-    tools = make_tools(
-        options, core.config, questions, errands, core.environ, standing.hides, planning, hold.told() if hold else None
-    )
+    beside = core.config.settings.background
+    tasks = Tasks(TaskTable(), core.ids, enabled=beside.enabled, grace=beside.shell_grace)
+    told = hold.told() if hold else None
+    tools = make_tools(options, core.config, questions, errands, core.environ, standing.hides, planning, tasks, told)
     tools = without(tools, denied_tools(standing.policy, tools.names))
     scheme = make_scheme(options, core.config, standing, provider.card(core.catalog.resolve(core.model)))
     instructions = make_instructions(core, scheme)
     touched = touching(instructions)
-    transcript = Transcript(core.opening.log, core.clock)
     checkpoints = make_checkpoints(core, transcript, workspace.roots)
     kept = checkpointed(checkpoints)
     if checkpoints is not None:
         stack.push_async_callback(checkpoints.aclose)
     tools = Toolset(kept(touched(tool)) for tool in tools)
+    wired = _wire_hooks(core, options, workspace, standing, errands, provider)
+    calls = None if wired is None else wired.calls
     spill = FileSpill(core.kept)
     gear = _gear(
         core,
@@ -112,7 +136,7 @@ async def _compose(options: Options, stack: AsyncExitStack) -> Session:
         inbox,
         transcript,
         spill,
-        make_gate(options, core, standing, questions, errands, transcript),
+        make_gate(options, core, standing, questions, errands, transcript, calls),
     )
     core.ledger.note = gear.transcript.paid
     if not core.config.trusted:
@@ -127,10 +151,13 @@ async def _compose(options: Options, stack: AsyncExitStack) -> Session:
         specs=tools.specs,
         ids=core.ids,
         ledger=core.ledger,
+        stop_hook=calls,
+        compaction_hooks=calls,
         briefing=None if instructions is None else FileBriefing(gear, core.ids, instructions),
         resolve=lambda name, tokens: resolve_model(core.catalog, name, standing.mode, tokens),
     )
     compaction = make_compaction(agent, core.config.settings, Read(), standing)
+    compaction.keepsakes[:0] = (KeptMode(standing, plan), KeptPlan(plan))
     agent.compactor = compaction
     if core.history is not None:
         core.ledger.restore(core.history.standing.models)
@@ -139,8 +166,9 @@ async def _compose(options: Options, stack: AsyncExitStack) -> Session:
         allow_reading(standing, [os.path.join(os.path.dirname(core.kept), origin) for origin in core.history.origins])
     files = None if checkpoints is None else FilePast(gear, checkpoints, core.ids)
     past = Past(gear, core.opening.log, core.config.cwd, files)
-    planning.begin(gear.transcript.messages)
+    planning.refresh()
     standing.told = telling.changed
+    tasks.serve(gear)
     session = Session(
         agent,
         core.bus,
@@ -150,7 +178,7 @@ async def _compose(options: Options, stack: AsyncExitStack) -> Session:
         notices=(
             *core.opening.notices,
             *_elsewhere(core),
-            *_notices(core.config, standing),
+            *_notices(core.config, standing, left),
             *(hold.notices() if hold else ()),
         ),
         mentions=Mentions(gear, touched(Read()), standing),
@@ -160,6 +188,9 @@ async def _compose(options: Options, stack: AsyncExitStack) -> Session:
         titles=Titles(gear, errands) if options.titles and core.config.settings.sessions.titles else None,
         shortening=Shortening(agent, compaction, past),
         place=make_place(options, core, planning, lambda: hold.status if hold else UNCONFINED),
+        tasks=tasks,
+        list_hooks=lambda: list_hooks(options, core.config),
+        occasions=None if wired is None else wired.occasions(core, options, gear),
         title=options.title or "",
         resources=stack.pop_all(),
     )
@@ -202,6 +233,17 @@ async def _look_at_git(
         tasks.start_soon(hold.probe)
         tasks.start_soon(look)
     return found[0]
+
+
+def _wire_hooks(
+    core: Core, options: Options, workspace: LocalWorkspace, standing: Standing, errands: Errands, provider: Provider
+) -> Wired | None:
+    brought = hooks_of(options, core.config)
+    if not brought.hooks:
+        return None
+    from tugline.app.hooks import make_hooks  # noqa: PLC0415  imported here: start-up cost
+
+    return make_hooks(core, brought, workspace, standing, errands, provider)
 
 
 def _enter(core: Core, gear: Gear, now: Surroundings) -> Surroundings:
@@ -301,9 +343,12 @@ def _elsewhere(core: Core) -> tuple[str, ...]:
     )
 
 
-def _notices(config: Config, standing: Standing) -> tuple[str, ...]:
-    """What the person should know at the start."""
+def _notices(config: Config, standing: Standing, left: int) -> tuple[str, ...]:
+    """What the person should know at the start. `left`: commands that an earlier process had left running."""
     lines = [problem.text for problem in config.problems]
+    if left:
+        what = "1 command was" if left == 1 else f"{left} commands were"
+        lines.append(f"{what} still running from a session that had been killed, and ended now.")
     if withheld := withheld_line(config):
         lines.append(withheld)
     if config.settings.sandbox.required and not config.settings.sandbox.enabled:

@@ -109,6 +109,7 @@ def make_place(options: Options, core: Core, planning: Planning, sandbox: Callab
         project_root=config.project_root,
         trust=_GROUNDS[config.trust.grounds],
         withheld=config.withheld,
+        refresh=planning.refresh,
         plan=planning.file.read,
         plan_file=planning.file.path,
         sandbox=sandbox,

@@ -27,6 +27,7 @@ class Arguments(Struct, frozen=True, kw_only=True):
     output_format: str = "text"
     input_format: str = "text"
     partial: bool = False
+    hook_events: bool = False
     verbose: bool = False
     max_turns: int | None = None
     max_budget_usd: float | None = None
@@ -246,6 +247,8 @@ def _check_together(values: dict[str, Any]) -> None:
             raise UsageError(f"--dangerously-skip-permissions and --permission-mode {mode} contradict each other.")
     if values.get("partial") and values.get("output_format", "text") != "stream-json":
         raise UsageError("--include-partial-messages needs --output-format stream-json.")
+    if values.get("hook_events") and values.get("output_format", "text") != "stream-json":
+        raise UsageError("--include-hook-events needs --output-format stream-json.")
     if "resume" in values and values.get("continue_session"):
         raise UsageError("--resume and --continue cannot both be given.")
     resumes = "resume" in values or values.get("continue_session", False)

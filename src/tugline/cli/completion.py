@@ -50,6 +50,7 @@ def _bash() -> str:
             '  case "${COMP_WORDS[1]}" in',
             '    config) COMPREPLY=($(compgen -W "show context schema --origin --json" -- "$word")); return ;;',
             f'    sessions) COMPREPLY=($(compgen -W "{_SESSIONS}" -- "$word")); return ;;',
+            '    policy) COMPREPLY=($(compgen -f -W "explain test replay check --jsonl --json" -- "$word")); return ;;',
             f'    completion) COMPREPLY=($(compgen -W "{" ".join(_SHELLS)}" -- "$word")); return ;;',
             '    doctor) COMPREPLY=($(compgen -W "--json" -- "$word")); return ;;',
             '    demo) COMPREPLY=($(compgen -W "--keep" -- "$word")); return ;;',
@@ -78,6 +79,7 @@ def _zsh() -> str:
             "  case $words[2] in",
             "    config) compadd show context schema -- --origin --json; return ;;",
             f"    sessions) compadd -- {_SESSIONS}; return ;;",
+            "    policy) compadd explain test replay check -- --jsonl --json; _files; return ;;",
             f"    completion) compadd {' '.join(_SHELLS)}; return ;;",
             "    doctor) compadd -- --json; return ;;",
             "    demo) compadd -- --keep; return ;;",
@@ -118,6 +120,7 @@ def _fish() -> str:
         lines.append(f"complete -c tugline -n __fish_use_subcommand -a {name} -d '{text}'")
     lines.append("complete -c tugline -n '__fish_seen_subcommand_from config' -a 'show context schema'")
     lines.append(f"complete -c tugline -n '__fish_seen_subcommand_from sessions' -a '{_SESSIONS}'")
+    lines.append("complete -c tugline -n '__fish_seen_subcommand_from policy' -F -a 'explain test replay check'")
     lines.append(f"complete -c tugline -n '__fish_seen_subcommand_from completion' -a '{' '.join(_SHELLS)}'")
     lines.append("complete -c tugline -n '__fish_seen_subcommand_from model-server' -F")
     return "\n".join(lines) + "\n"

@@ -37,6 +37,7 @@ def _show(words: Sequence[str]) -> int:
     if "--json" in words:
         plain = {
             "settings": {row.name: {"value": decode_json(row.value), "origin": row.origin} for row in rows(config)},
+            "hooks": [to_plain(hook) for hook in config.hooks],
             "problems": [to_plain(problem) for problem in config.problems],
         }
         return streams.put(encode(plain).decode() + "\n")
@@ -60,6 +61,7 @@ def _options(command: str, words: Sequence[str], own: Sequence[str]) -> Options:
         settings=given.settings,
         setting_sources=given.setting_sources,
         instruction_files=() if given.bare else None,
+        no_hooks=given.bare,
         trust=given.trust or None,
         model=given.model,
         permission_mode=given.permission_mode,

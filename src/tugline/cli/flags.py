@@ -27,6 +27,7 @@ FLAGS = (
     Flag(("--output-format",), "output_format", "choice", ("text", "json", "stream-json"), placeholder="FORMAT"),
     Flag(("--input-format",), "input_format", "choice", ("text",), placeholder="FORMAT"),
     Flag(("--include-partial-messages",), "partial", "switch"),
+    Flag(("--include-hook-events",), "hook_events", "switch"),
     Flag(("--verbose",), "verbose", "switch"),
     Flag(("--max-turns",), "max_turns", "whole", placeholder="N"),
     Flag(("--max-budget-usd",), "max_budget_usd", "money", placeholder="USD"),
@@ -64,7 +65,7 @@ LATER_FLAGS = (
     "--resume-session-at", "--resume-drops-turn",
     "--replay-user-messages", "--permission-prompt-tool", "--mcp-config", "--strict-mcp-config", "--agents",
     "--agent", "--json-schema", "--plugin-dir", "-w", "--worktree", "--plain", "--task-budget",
-    "--thinking", "--thinking-display", "--betas", "--include-hook-events", "--session-mirror", "--debug-to-stderr",
+    "--thinking", "--thinking-display", "--betas", "--session-mirror", "--debug-to-stderr",
     "--detach",
 )  # fmt: skip
 """Flags that are planned, and not there yet."""
@@ -75,6 +76,7 @@ COMMANDS = {
     "doctor": "say what works on this machine, what does not, and the remedy",
     "sessions": "list, read, search, export, name, archive and clean up sessions",
     "trust": "what of a folder's own settings counts: show it and approve it",
+    "policy": "say what the permission rules decide about a call, and why; test rules",
     "model-server": "serve a scripted model over HTTP, for tests",
     "completion": "print the completion script of a shell",
     "help": "print this text",
@@ -82,7 +84,7 @@ COMMANDS = {
 """Sub-commands, with what they do."""
 
 LATER_COMMANDS = (
-    "acp", "agents", "fleet", "jobs", "mcp", "plugin", "policy", "run", "serve", "skills",
+    "acp", "agents", "fleet", "jobs", "mcp", "plugin", "run", "serve", "skills",
     "tasks", "team", "trace", "worker",
 )  # fmt: skip
 """Sub-commands that are planned, and not there yet."""

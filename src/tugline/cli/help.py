@@ -14,6 +14,7 @@ Answer
   -p, --print                    one prompt without a terminal
       --output-format FORMAT     text (default), json (the result), stream-json (all that happens, line by line)
       --include-partial-messages with stream-json: also the pieces of a reply as they come
+      --include-hook-events      with stream-json: also each hook, when it begins and what came of it
       --verbose                  with text: tell on stderr what goes on
 
 Model
@@ -62,6 +63,10 @@ Commands
   doctor [--json]                what works on this machine, what does not, and the remedy
   sessions list|show|search|...  what was said before: list, read, search, export, name, archive, clean up
   trust [FOLDER]                 what of a folder's own settings counts: show it, and approve it
+  policy explain 'Bash(git push)'  what the permission rules decide about a call, and why
+  policy test FILE               run cases of what must be allowed, asked about, denied
+  policy replay SESSION --settings NEW  which past calls other settings would decide differently
+  policy check --jsonl           a verdict per row of stdin, for programs
   model-server SCRIPT            a scripted model behind HTTP, for tests of your own
   completion bash|zsh|fish       a completion script for a shell
 
@@ -153,6 +158,27 @@ count until you approve it again. Shows what there is, and asks; the answer is N
       --diff                     what is new or has changed since
       --remove                   trust the folder no more
       --list                     the trusted folders
+"""
+
+POLICY = """\
+tugline policy explain CALL [--json] [flags that are settings]
+tugline policy test FILE [flags that are settings]
+tugline policy replay SESSION --settings FILE|JSON
+tugline policy check --jsonl
+
+Nothing is executed, and nobody is asked.
+
+explain: the steps of the decision in their order, up to the one that decides.
+      CALL                       'Bash(git push --force)', Edit '{"file_path": "a.py"}', or {"tool": …, "input": …}
+test: cases in YAML or JSON: lists of calls under allow, ask and deny; under match and no-match, rules with lists of
+calls. With rules (allow, ask, deny) and mode in the file, these count in place of the settings'. Exit code 1 if a case
+does not hold.
+replay: the calls of a session (its id, words of its name, or its file), judged by the settings as they are and by NEW.
+check: reads rows {"id", "tool", "input", "cwd", "home", "mode", "rules": {"allow": [], "deny": [], "ask": []},
+"sandbox"} from stdin and writes {"id", "decision": "allow|ask|deny", "reason"} for each. Reads no settings.
+
+Flags that are settings: --settings, --setting-sources, --trust, --permission-mode, --allowed-tools, --disallowed-tools,
+--add-dir.
 """
 
 COMPLETION = """\

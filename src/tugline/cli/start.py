@@ -102,6 +102,10 @@ def _run_command(name: str, rest: Sequence[str], closed: frozenset[int]) -> int:
             from tugline.cli.trust import trust  # noqa: PLC0415  imported here: start-up cost
 
             return trust(words)
+        case "policy":
+            from tugline.cli.policy.command import policy  # noqa: PLC0415  imported here: start-up cost
+
+            return policy(words)
         case "model-server":
             from tugline.testing.server import main  # noqa: PLC0415  imported here: start-up cost
 

@@ -47,7 +47,14 @@ class Stopping:
         self._former[signal.SIGALRM] = signal.signal(signal.SIGALRM, self._run_out)
 
     def restore(self) -> None:
-        """Leave signals as they were found."""
+        """Leave signals as they were found. After one has come this process does nothing more but end: further ones
+        change neither its exit code nor what it has said, and it still ends when its time is up."""
+        if self.number is not None:
+            self._last_words = lambda code: None
+            for number in self._former.keys() - {signal.SIGALRM}:
+                signal.signal(number, signal.SIG_IGN)
+            signal.setitimer(signal.ITIMER_REAL, PATIENCE)  # anew: the tidy end has had its time
+            return
         signal.setitimer(signal.ITIMER_REAL, 0)
         for number, handler in self._former.items():
             signal.signal(number, handler)

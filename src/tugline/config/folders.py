@@ -40,6 +40,11 @@ class Folders(Struct, frozen=True):
         """Where former contents of files are kept."""
         return os.path.join(self.data, "checkpoints")
 
+    @property
+    def processes(self) -> str:
+        """Where it is noted which commands run."""
+        return os.path.join(self.data, "processes")
+
 
 def find_folders(environ: Mapping[str, str], home: str) -> Folders:
     """Our folders, as the environment says. Relative XDG values do not count, as their standard demands."""

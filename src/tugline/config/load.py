@@ -10,6 +10,7 @@ from msgspec import Struct, structs
 from tugline.config.folders import Folders, find_folders, find_project_root
 from tugline.config.settings import Settings
 from tugline.config.sources import (
+    HOOKS,
     Path,
     Problem,
     Source,
@@ -22,6 +23,7 @@ from tugline.config.sources import (
 )
 from tugline.config.trust import TrustStore, standing_trust
 from tugline.protocol.errors import ConfigError
+from tugline.protocol.hooks import Hook
 from tugline.protocol.specs import Mode
 from tugline.protocol.trust import TrustItem
 from tugline.rules.rule import Kind, Rule, RuleError, parse_rule
@@ -30,6 +32,10 @@ from tugline.rules.trust import FREE, HARMLESS, Trust, foreign_items, setting_it
 MANAGED = ("/etc/claude-code/managed-settings.json", "/etc/tugline/managed-settings.json")
 """Policy of the machine's owner, weaker one first."""
 
+_ONLY_MANAGED = ("allowManagedHooksOnly",)
+_DISABLED = ("disableAllHooks",)
+_HOOK_FILES = 100
+"""How many files of the user's folder of hooks are read."""
 _GUARDS: dict[Path, tuple[object, ...]] = {
     ("permissions", "defaultMode"): ("bypassPermissions", "auto"),
     ("sandbox", "enabled"): (False,),
@@ -75,6 +81,10 @@ class Config(Struct, frozen=True):
     allow: tuple[Rule, ...] = ()
     ask: tuple[Rule, ...] = ()
     deny: tuple[Rule, ...] = ()
+    hooks: tuple[Hook, ...] = ()
+    """Those that run, in their order."""
+    hooks_off: str = ""
+    """Why others do not run."""
     problems: tuple[Problem, ...] = ()
     withheld: tuple[tuple[str, str], ...] = ()
     """Settings of the project that do not count because nobody has approved them, each with its file."""
@@ -130,6 +140,7 @@ def load(
     problems += wrong
     settings_built, wrong = _with_permitted_mode(_build(merged), origins)
     problems += wrong
+    hooks, hooks_off = _hooks(kept)
     return Config(
         settings=settings_built,
         folders=folders,
@@ -141,6 +152,8 @@ def load(
         allow=rules["allow"],
         ask=rules["ask"],
         deny=rules["deny"],
+        hooks=hooks,
+        hooks_off=hooks_off,
         problems=tuple(problems),
         withheld=tuple(withheld),
         items=tuple(items),
@@ -162,7 +175,7 @@ def _read_all(
     wanted: Collection[str] | None,
     managed: tuple[str, ...],
 ) -> tuple[list[Source], list[Problem]]:
-    found: list[Source] = [read_model_variable(environ)]
+    found: list[Source] = []
     problems: list[Problem] = []
 
     def add(read: tuple[Source | None, list[Problem]]) -> None:
@@ -170,9 +183,12 @@ def _read_all(
             found.append(read[0])
         problems.extend(read[1])
 
+    add(read_model_variable(environ))
     if wanted is None or "user" in wanted:
         add(read_file(os.path.join(folders.claude, "settings.json"), "user", foreign=True))
         add(read_file(folders.user_settings, "user"))
+        for path in _hook_files(folders):
+            add(_hook_file(path))
     for layer, name in (("project", "settings.json"), ("local", "settings.local.json")):
         if wanted is None or layer in wanted:
             own_layer: Any = layer
@@ -190,6 +206,26 @@ def _read_all(
     for path in managed:
         add(read_file(path, "managed", foreign="claude" in path))
     return found, problems
+
+
+def _hook_files(folders: Folders) -> list[str]:
+    """The files of the user's folder of hooks; scripts may lie beside them."""
+    folder = os.path.join(folders.config, "hooks")
+    try:
+        names = sorted(name for name in os.listdir(folder) if name.endswith(".json") and not name.startswith("."))
+    except OSError:
+        return []
+    return [os.path.join(folder, name) for name in names[:_HOOK_FILES]]
+
+
+def _hook_file(path: str) -> tuple[Source | None, list[Problem]]:
+    """A file with hooks and nothing else."""
+    source, problems = read_file(path, "user")
+    if source is not None and (others := [name for name in source.values if name != HOOKS]):
+        names = ", ".join(".".join(name) for name in others)
+        problems.append(Problem("warning", f"{path}: {names}: only hooks count in this folder"))
+        source = structs.replace(source, values={HOOKS: source.values.get(HOOKS, {})})
+    return source, problems
 
 
 def _named(settings: str, cwd: str) -> tuple[Source | None, list[Problem]]:
@@ -243,6 +279,10 @@ def _weigh(
     items: list[TrustItem] = []
     problems: list[Problem] = []
     for source in found:
+        if source.layer != "managed" and _ONLY_MANAGED in source.values:
+            problems.append(Problem("warning", f"{source.name}: {_ONLY_MANAGED[0]} counts in managed policy only"))
+            rest = {path: value for path, value in source.values.items() if path != _ONLY_MANAGED}
+            source = structs.replace(source, values=rest)
         if source.layer not in ("project", "local"):
             kept.append(source)
             continue
@@ -255,6 +295,13 @@ def _weigh(
             elif value in _GUARDS.get(path, ()):
                 said = str(value).lower() if path[0] == "sandbox" else value
                 problems.append(Problem("warning", f"{source.name}: {dotted} {said} is not for a project"))
+            elif path == HOOKS:
+                from tugline.config.hooks import approved_hooks  # noqa: PLC0415  imported here: start-up cost
+
+                approved, held = approved_hooks(name, value, trust, items)
+                withheld.extend((label, source.name) for label in held)
+                if approved:
+                    values[path] = approved
             else:
                 rest = _approved(name, path, value, trust, items)
                 if rest == value:
@@ -300,6 +347,11 @@ def _merge(found: list[Source]) -> tuple[dict[Path, Any], dict[Path, tuple[Origi
             if isinstance(value, tuple) and isinstance(before, tuple):
                 merged[path] = tuple(dict.fromkeys((*before, *value)))
                 origins[path] = (*origins[path], origin)
+            elif path == HOOKS and isinstance(before, dict):
+                # groups of one event stand behind each other
+                events = dict.fromkeys((*before, *value))
+                merged[path] = {event: (*before.get(event, ()), *value.get(event, ())) for event in events}
+                origins[path] = (*origins[path], origin)
             elif isinstance(value, dict) and isinstance(before, dict):
                 merged[path] = {**before, **value}
                 origins[path] = (*origins[path], origin)
@@ -323,6 +375,28 @@ def _rules(found: list[Source]) -> tuple[dict[Kind, tuple[Rule, ...]], list[Prob
     return {kind: tuple(held) for kind, held in rules.items()}, problems
 
 
+def _hooks(found: list[Source]) -> tuple[tuple[Hook, ...], str]:
+    """The hooks that run, and why others do not. Nobody but the machine's owner switches the owner's off."""
+    managed = [source for source in found if source.layer == "managed"]
+    if (by := next((source.name for source in managed if source.values.get(_DISABLED)), "")) != "":
+        return (), f"No hook runs: disableAllHooks in {by}."
+    off = ""
+    if (by := next((source.name for source in managed if source.values.get(_ONLY_MANAGED)), "")) != "":
+        off = f"Only managed hooks run: allowManagedHooksOnly in {by}."
+    elif (by := next((source.name for source in found if source.values.get(_DISABLED)), "")) != "":
+        off = f"Hooks do not run: disableAllHooks in {by}."
+    counting = [source for source in (managed if off else found) if source.values.get(HOOKS)]
+    if not counting:
+        return (), off
+    from tugline.config.hooks import From, listed  # noqa: PLC0415  imported here: start-up cost
+
+    return tuple(
+        hook
+        for source in counting
+        for hook in listed(source.values[HOOKS], From(source.layer, source.names.get(HOOKS, source.name)))
+    ), off
+
+
 def _build(merged: Mapping[Path, Any]) -> Settings:
     nested: dict[str, Any] = {}
     for path, value in merged.items():
@@ -330,7 +404,7 @@ def _build(merged: Mapping[Path, Any]) -> Settings:
         for part in path[:-1]:
             at = at.setdefault(part, {})
         at[path[-1]] = value
-    return msgspec.convert(nested, Settings)
+    return msgspec.convert(nested, Settings, from_attributes=True)
 
 
 def _forbidden(settings: Settings) -> frozenset[Mode]:

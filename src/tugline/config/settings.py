@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, field
 
 from tugline.protocol.specs import Effort, Mode
 
@@ -117,6 +117,15 @@ class Shell(Struct, frozen=True, rename="camel", omit_defaults=True):
     keep_environment: Annotated[
         tuple[str, ...], Meta(description="Variables that commands get whatever their names look like")
     ] = ()
+
+
+class Background(Struct, frozen=True, rename="camel", omit_defaults=True):
+    """Work that nobody waits for."""
+
+    enabled: Annotated[bool, Meta(description="Whether commands and agents may run in the background")] = True
+    shell_grace: Annotated[
+        float, Meta(ge=0, description="Seconds that commands in the background get after the answer of a headless run")
+    ] = 5.0
 
 
 class SandboxNetwork(Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -258,6 +267,51 @@ class ModelSetting(Struct, frozen=True, rename="camel", omit_defaults=True):
     efforts: tuple[Effort, ...] | None = None
 
 
+class HookEntry(Struct, frozen=True, rename="camel", omit_defaults=True):
+    """One hook."""
+
+    type: Annotated[Literal["command", "prompt", "http", "agent"], Meta(description="What kind of hook it is")]
+    command: Annotated[str, Meta(description="A shell command, or with args a program; gets JSON on stdin")] = ""
+    args: Annotated[tuple[str, ...] | None, Meta(description="Arguments of the program, which no shell sees then")] = (
+        None
+    )
+    shell: Annotated[Literal["bash", "powershell", ""], Meta(description="The shell; default: bash")] = ""
+    url: Annotated[str, Meta(description="Where an http hook posts the JSON")] = ""
+    headers: Annotated[dict[str, str], Meta(description="Headers of that; may name variables as $NAME")] = {}
+    allowed_env_vars: Annotated[tuple[str, ...], Meta(description="Variables that headers may name")] = ()
+    prompt: Annotated[str, Meta(description="What a model is to judge; $ARGUMENTS stands for the JSON")] = ""
+    model: Annotated[str, Meta(description="The model that judges; default: a small one")] = ""
+    rule: Annotated[str, Meta(description="A permission rule: only calls that it speaks of")] = field(
+        name="if", default=""
+    )
+    timeout: Annotated[Seconds | None, Meta(description="Seconds until it is ended")] = None
+    background: Annotated[bool, Meta(description="It runs beside the turn")] = field(name="async", default=False)
+    async_rewake: Annotated[bool, Meta(description="The same, and exit status 2 tells the model")] = False
+    once: Annotated[bool, Meta(description="It runs once in a session")] = False
+    status_message: Annotated[str, Meta(description="What is shown while it runs")] = ""
+
+
+class HookGroup(Struct, frozen=True, rename="camel", omit_defaults=True):
+    """Hooks with the matcher that they share."""
+
+    matcher: Annotated[str | None, Meta(description="Names, or a regular expression; empty or *: all")] = None
+    hooks: Annotated[tuple[HookEntry, ...], Meta(description="What runs, at the same time")] = ()
+
+
+class HookLimits(Struct, frozen=True, rename="camel", omit_defaults=True):
+    """How long hooks may take that do not say so themselves, in seconds, and where http hooks may go."""
+
+    command: Annotated[Seconds, Meta(description="Seconds for a command or an http request")] = 600.0
+    agent: Annotated[Seconds, Meta(description="Seconds for an agent that judges")] = 60.0
+    callback: Annotated[Seconds, Meta(description="Seconds for a function of the library's caller")] = 60.0
+    prompt: Annotated[Seconds, Meta(description="Seconds for a model that judges")] = 30.0
+    user_prompt_submit: Annotated[Seconds, Meta(description="Seconds for any hook of UserPromptSubmit")] = 30.0
+    session_end: Annotated[Seconds, Meta(description="Seconds for all hooks of SessionEnd together")] = 1.5
+
+
+Event = Annotated[str, Meta(description="The name of an event")]
+
+
 class Settings(Struct, frozen=True, rename="camel", omit_defaults=True):
     """All settings of one process."""
 
@@ -273,9 +327,22 @@ class Settings(Struct, frozen=True, rename="camel", omit_defaults=True):
     limits: Limits = Limits()
     tools: Tools = Tools()
     shell: Shell = Shell()
+    background: Background = Background()
     sandbox: Sandbox = Sandbox()
     web_fetch: WebFetch = WebFetch()
     context: Context = Context()
+    hooks: Annotated[
+        dict[Event, tuple[HookGroup, ...]], Meta(description="What runs at which event; see the page on hooks")
+    ] = {}
+    hook_limits: HookLimits = HookLimits()
+    allowed_http_hook_urls: Annotated[
+        tuple[str, ...] | None,
+        Meta(description="The only URLs that http hooks may reach, * for anything; default: public hosts and loopback"),
+    ] = None
+    disable_all_hooks: Annotated[bool, Meta(description="No hook runs; in managed policy not even its own")] = False
+    allow_managed_hooks_only: Annotated[
+        bool, Meta(description="Only hooks of the managed policy run; counts there only")
+    ] = False
     sessions: Sessions = Sessions()
     compaction: Compaction = Compaction()
     checkpoints: Checkpoints = Checkpoints()
@@ -293,8 +360,6 @@ FOREIGN = frozenset(
         "cleanupPeriodDays",
         "includeCoAuthoredBy",
         "attribution",
-        "hooks",
-        "disableAllHooks",
         "statusLine",
         "outputStyle",
         "forceLoginMethod",
@@ -314,7 +379,6 @@ FOREIGN = frozenset(
         "autoUpdatesChannel",
         "companyAnnouncements",
         "otelHeadersHelper",
-        "allowManagedHooksOnly",
         "language",
         "availableModels",
         "fileSuggestion",

@@ -11,6 +11,7 @@ from msgspec import Struct
 from tugline.config.load import Config, all_paths, value_of
 from tugline.config.settings import Settings
 from tugline.config.sources import leaves, variable
+from tugline.rules import hook_listing
 
 _SECRET = re.compile(r"key|token|secret|passw|credential|auth|cookie|private", re.IGNORECASE)
 _USERINFO = re.compile(r"(?<=://)[^/@\s]+@")
@@ -38,7 +39,12 @@ def rows(config: Config) -> tuple[Row, ...]:
 def _masked(value: Any, name: str) -> Any:
     if isinstance(value, dict):
         secret = name in ("env", "headers")
-        return {k: "***" if secret and _SECRET.search(k) else _masked(v, name) for k, v in value.items()}
+        return {
+            k: "***" if secret and _SECRET.search(k) else _masked(v, k if k in ("env", "headers") else name)
+            for k, v in value.items()
+        }
+    if isinstance(value, list):
+        return [_masked(each, name) for each in value]
     if isinstance(value, str):
         return _USERINFO.sub("***@", value)
     return value
@@ -49,6 +55,8 @@ def render(config: Config, *, origin: bool = False) -> str:
     found = rows(config)
     width = max(len(row.name) for row in found)
     lines = [f"{row.name:<{width}}  {row.value}" + (f"  ({row.origin})" if origin else "") for row in found]
+    lines += [f"hook {hook_listing.line(hook)}  ({hook_listing.where(hook)})" for hook in config.hooks]
+    lines += [config.hooks_off] if config.hooks_off else []
     lines += [f"not trusted, does not count: {name} in {source}" for name, source in config.withheld]
     lines += [f"{problem.level}: {problem.text}" for problem in config.problems]
     return "\n".join("".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in line) for line in lines) + "\n"

@@ -7,6 +7,7 @@ import re
 import stat
 import types
 import typing
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
@@ -20,12 +21,15 @@ from tugline.rules.rule import Kind, RuleError, parse_rule, split_rules
 from tugline.rules.terminal import clean
 
 SIZE_LIMIT = 1_000_000
+TOLD = 20
+"""Problems of one source that are told one by one; a place and a hint cost a walk through the text each."""
 Path = tuple[str, ...]
 Layer = Literal["default", "user", "project", "local", "environment", "command line", "managed"]
 Fields = Mapping[str, Any]
 _RULES: dict[tuple[str, ...], Kind] = {("permissions", kind): kind for kind in typing.get_args(Kind)}
 _HOSTS = (("sandbox", "network", "allowedDomains"), ("sandbox", "network", "deniedDomains"))
 _FORBIDDING = (("permissions", "deny"), ("permissions", "ask"), _HOSTS[1])
+HOOKS: Path = ("hooks",)
 
 
 class Problem(Struct, frozen=True):
@@ -76,17 +80,34 @@ def check(
     values: dict[Path, Any] = {}
     problems: list[Problem] = []
     _walk(data, Settings, (), values, problems, _Where(name, text, foreign))
-    return Source(layer=layer, name=name, values=values, foreign=foreign, data=data), problems
+    return Source(layer=layer, name=name, values=values, foreign=foreign, data=data), _first(problems, name)
 
 
-class _Where(Struct, frozen=True):
+def _first(problems: list[Problem], name: str) -> list[Problem]:
+    """So many as a person reads, and a word on the rest, which counts all the same."""
+    rest = problems[TOLD:]
+    if not rest:
+        return problems
+    level: Literal["warning", "error"] = "error" if any(one.level == "error" for one in rest) else "warning"
+    summary = Problem(level, f"{name}: and {len(rest)} more problems of this kind", any(one.fatal for one in rest))
+    return [*problems[:TOLD], summary]
+
+
+class _Where(Struct):
     name: str
     text: str
     foreign: bool
+    asked: int = 0
 
     def at(self, path: tuple[str | int, ...]) -> str:
-        found = locate(self.text, path) if self.text else None
+        self.asked += 1
+        found = locate(self.text, path) if self.text and not self.many else None
         return f"{self.name}:{found[0]}:{found[1]}" if found else self.name
+
+    @property
+    def many(self) -> bool:
+        """Nobody will be told of this one."""
+        return self.asked > TOLD
 
 
 def _walk(
@@ -112,6 +133,8 @@ def _walk(
                 _walk(value, annotation, path, values, problems, where)
             else:
                 problems.append(_wrong(path, f"Expected `object`, got `{_kind(value)}`", where))
+        elif path == HOOKS and isinstance(value, Mapping):
+            values[path] = _hooks(value, problems, where)
         elif isinstance(value, Mapping) and typing.get_origin(_plain(annotation)) is dict:
             values[path] = _map(value, typing.get_args(_plain(annotation))[1], path, problems, where)
         elif isinstance(value, list) and typing.get_origin(_plain(annotation)) is tuple:
@@ -119,6 +142,9 @@ def _walk(
         else:
             if path == ("permissions", "defaultMode") and value == "manual":
                 value = "default"  # another tool's word for it
+            if isinstance(value, str) and _HALF.search(value):
+                problems.append(_wrong(path, "Half of a pair of \\u escapes stands alone", where))
+                continue
             try:
                 values[path] = msgspec.convert(value, annotation)
             except msgspec.ValidationError as error:
@@ -169,6 +195,16 @@ def _map(data: Mapping[str, Any], kind: Any, path: Path, problems: list[Problem]
     return good
 
 
+def _hooks(data: Mapping[str, Any], problems: list[Problem], where: _Where) -> dict[str, Any]:
+    from tugline.config.hooks import check_hooks  # noqa: PLC0415  imported here: start-up cost
+
+    def tell(level: Literal["warning", "error"], spot: tuple[str | int, ...], text: str) -> None:
+        dotted = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in spot).lstrip(".")
+        problems.append(Problem(level, _line(f"{where.at(spot)}: {dotted}: {text}")))
+
+    return check_hooks(data, tell, foreign=where.foreign)
+
+
 def _list(data: list[Any], kind: Any, path: Path, problems: list[Problem], where: _Where) -> tuple[Any, ...]:
     """The entries that are right: one wrong deny rule must not take the others along."""
     good: list[Any] = []
@@ -212,6 +248,9 @@ def _unknown(path: Path, fields: Fields, where: _Where) -> Problem | None:
         return None
     if path[:-1] == ("permissions",) and key in FOREIGN_PERMISSIONS:
         return None
+    spot = where.at(path)
+    if where.many:
+        return Problem("warning", "")
     if path[0] == "sandbox" and key in FOREIGN_SANDBOX:
         return None
     close = difflib.get_close_matches(key, list(fields), n=1, cutoff=0.6)
@@ -222,9 +261,10 @@ def _unknown(path: Path, fields: Fields, where: _Where) -> Problem | None:
         hint = f"; did you mean {elsewhere[0]}?"
     else:
         hint = ""
-    return Problem("warning", _line(f"{where.at(path)}: unknown setting {'.'.join(path)}{hint}"))
+    return Problem("warning", _line(f"{spot}: unknown setting {'.'.join(path)[:200]}{hint}"))
 
 
+_HALF = re.compile("[\ud800-\udfff]")
 _SPOT = re.compile(r" - at `\$([^`]*)`\Z")
 
 
@@ -289,12 +329,13 @@ def read_json(raw: bytes, layer: Layer, name: str, *, foreign: bool = False) -> 
         return None, [Problem("error", f"{name}:{line}: is not UTF-8 text")]
     if not text.strip():
         return None, []
-    twice: list[str] = []
+    twice: dict[str, None] = {}
 
     def take(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         made = dict(pairs)
         if len(made) < len(pairs):
-            twice.extend(key for key in made if sum(key == other for other, _ in pairs) > 1)
+            counts = Counter(key for key, _ in pairs)
+            twice.update((key, None) for key, count in counts.items() if count > 1)
         return made
 
     try:
@@ -306,10 +347,12 @@ def read_json(raw: bytes, layer: Layer, name: str, *, foreign: bool = False) -> 
     if not isinstance(data, dict):
         return None, [Problem("error", f"{name}:1:1: expected an object with settings, got `{_kind(data)}`")]
     source, problems = check(data, layer, name, text, foreign=foreign)
-    for key in dict.fromkeys(twice):
-        place = _Where(name, text, foreign).at((key,))
-        problems.append(Problem("warning", _line(f"{place}: {key!r} stands twice; only the last one counts")))
-    return source, problems
+    where = _Where(name, text, foreign)
+    doubled = [
+        Problem("warning", _line(f"{where.at((key,))}: {key[:200]!r} stands twice; only the last one counts"))
+        for key in twice
+    ]
+    return source, [*problems, *_first(doubled, name)]
 
 
 # -- the environment --------------------------------------------------------------------------------
@@ -326,6 +369,9 @@ OTHER_NAMES: dict[str, Path] = {
 }
 """Variables of other makers that say the same as a setting; our own name wins."""
 
+NEGATED = {"CLAUDE_CODE_DISABLE_BACKGROUND_TASKS": ("background", "enabled")}
+"""Variables of other makers that switch off what a setting of ours switches on."""
+
 NO_SETTINGS = frozenset({"TUGLINE_HOME", "TUGLINE_LINEAGE", "TUGLINE_REPORT", "TUGLINE_SANDBOX"})
 """Variables of ours that are no settings."""
 
@@ -337,7 +383,13 @@ def read_environment(environ: Mapping[str, str]) -> tuple[Source, list[Problem]]
     problems: list[Problem] = []
     for name, path in OTHER_NAMES.items():
         if environ.get(name):
-            values[path], names[path] = environ[name], name
+            if (problem := _unreadable(name, environ[name])) is not None:
+                problems.append(problem)
+            else:
+                values[path], names[path] = environ[name], name
+    for name, path in NEGATED.items():
+        if environ.get(name, "").lower() in ("1", "true", "yes", "on"):
+            values[path], names[path] = False, name
     ours = {
         name: text for name, text in environ.items() if name.startswith("TUGLINE_") and text and name not in NO_SETTINGS
     }
@@ -350,6 +402,11 @@ def read_environment(environ: Mapping[str, str]) -> tuple[Source, list[Problem]]
                     problems.append(Problem("warning", f"{name}: unknown variable; did you mean {close[0]}?"))
                 continue
             path, annotation = types_of[name]
+            if path == ("model",):
+                continue  # chosen by a setting before the environment (decision 19)
+            if (problem := _unreadable(name, ours[name], fatal=path in _FORBIDDING)) is not None:
+                problems.append(problem)
+                continue
             try:
                 values[path] = _from_text(ours[name], annotation)
             except (msgspec.ValidationError, json.JSONDecodeError) as error:
@@ -359,17 +416,22 @@ def read_environment(environ: Mapping[str, str]) -> tuple[Source, list[Problem]]
                 )
             else:
                 names[path] = name
-    # the model is chosen by a setting before the environment (decision 19)
-    values.pop(("model",), None)
     return Source(layer="environment", name="environment", values=values, names=names), problems
 
 
-def read_model_variable(environ: Mapping[str, str]) -> Source:
+def read_model_variable(environ: Mapping[str, str]) -> tuple[Source | None, list[Problem]]:
     """`TUGLINE_MODEL`, else `ANTHROPIC_MODEL`: what is used where no setting names a model."""
     for name in ("TUGLINE_MODEL", "ANTHROPIC_MODEL"):
         if environ.get(name):
-            return Source(layer="environment", name=name, values={("model",): environ[name]})
-    return Source(layer="environment", name="environment", values={})
+            if (problem := _unreadable(name, environ[name])) is not None:
+                return None, [problem]
+            return Source(layer="environment", name=name, values={("model",): environ[name]}), []
+    return None, []
+
+
+def _unreadable(name: str, text: str, *, fatal: bool = False) -> Problem | None:
+    """Bytes that are no text can neither be sent nor written to a transcript."""
+    return Problem("error", f"{name}: is not UTF-8 text", fatal) if _HALF.search(text) else None
 
 
 def _from_text(text: str, annotation: Any) -> Any:

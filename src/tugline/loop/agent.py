@@ -89,6 +89,7 @@ class Agent:
             compactions=transcript.compactions,
             queued=tuple(transcript.queued.values()),
             ratio=round(transcript.gauge.ratio, 3),
+            tasks=tuple(transcript.tasks.values()),
         )
 
     async def shrink(self, shrink: Shrink) -> None:

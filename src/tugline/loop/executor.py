@@ -39,6 +39,7 @@ from tugline.protocol.specs import (
     Result,
 )
 from tugline.rules import instructions, schedule, wording
+from tugline.rules.permission import Query
 from tugline.rules.schedule import Slot, Stage
 from tugline.rules.state import apply
 
@@ -54,6 +55,8 @@ class Passed(Struct, frozen=True):
     words: str = ""
     content: tuple[Image | Document, ...] = ()
     """Words and images for the model, which come behind the result."""
+    query: Query | None = None
+    """The call as the rules saw it."""
 
 
 class Refused(Struct, frozen=True):
@@ -73,8 +76,12 @@ class Gatekeeper(Protocol):
         """Before a call."""
         ...
 
-    async def after(self, call: CallId, tool: Tool, given: dict[str, Any], result: Result) -> HookAfter:
+    async def after(self, call: CallId, passed: Passed, result: Result, duration: float) -> HookAfter:
         """After it."""
+        ...
+
+    async def batch(self) -> HookAfter:
+        """After all calls of a reply, where another request would follow."""
         ...
 
 
@@ -117,8 +124,8 @@ class _Call:
     """One call on its way."""
 
     __slots__ = (
-        "applied", "cancelled_as", "changes", "data", "given", "go", "outcome", "result", "scope", "slot", "started",
-        "tool", "use",
+        "applied", "cancelled_as", "changes", "data", "given", "go", "outcome", "passed", "result", "scope", "slot",
+        "started", "tool", "use",
     )  # fmt: skip
 
     def __init__(self, use: ToolUse) -> None:
@@ -126,6 +133,7 @@ class _Call:
         self.given = use.input
         self.tool: Tool | None = None
         self.data: Any = None
+        self.passed: Passed | None = None
         self.slot = Slot(Footprint.NOTHING)
         self.scope: anyio.CancelScope | None = None
         self.go: anyio.Event | None = None
@@ -224,6 +232,11 @@ class Executor:
             if call.scope is not None:
                 call.scope.cancel()
 
+    def end_turn(self, reason: str) -> None:
+        """The turn is to end: something that heard of all its calls says so."""
+        if self.stop is None:
+            self.stop = reason
+
     def interrupt(self) -> None:
         """After the tasks have been cancelled: every call without a result gets a synthetic one."""
         self._halted = True
@@ -294,7 +307,7 @@ class Executor:
         self._settle(call, refused.text, error=True, line="denied" if refused.denial else "invalid input")
 
     async def _pass(self, call: _Call, tool: Tool, passed: Passed) -> None:
-        call.given, call.data = passed.input, passed.data
+        call.given, call.data, call.passed = passed.input, passed.data, passed
         call.slot.footprint = self._footprint(tool, passed.data)
         call.slot.stage = Stage.READY
         call.go = anyio.Event()
@@ -331,11 +344,15 @@ class Executor:
             gear.inbox.put(Letter((Text(wording.reminder(words)),)))
         if after.stop is not None:
             self._stop(after.stop, call, by_denial=False)
+        if after.output is not None:
+            result = call.outcome = results.sealed(structs.replace(result, for_model=after.output))
         return result
 
     async def _after(self, call: _Call, tool: Tool, result: Result) -> HookAfter:
+        assert call.passed is not None
+        duration = self._gear.clock.monotonic() - call.started
         try:
-            return await self._gear.gate.after(call.use.id, tool, call.given, result)
+            return await self._gear.gate.after(call.use.id, call.passed, result, duration)
         except Exception as error:  # hook boundary: the call has run, its result stands
             self._report_crash(tool, error)
             return HookAfter()

@@ -112,13 +112,13 @@ class Gate:
         self, call: CallId, tool: Tool, data: Any, given: dict[str, Any], state: AgentState
     ) -> Passed | Refused:
         """Whether the call may run, and with what input."""
-        verdict = self._judge.judge(self._query(tool, data, given, state))
+        query = self._query(tool, data, given, state)
+        verdict = self._judge.judge(query)
         if isinstance(verdict, VerdictDeny):
-            return self._deny(call, tool, given, verdict.reason)
+            return await self._rule_out(call, tool, query, verdict.reason)
         words = ""
-        opinion: HookOpinion = ""
         if self._hooks is not None:
-            said = await self._hooks.before(tool.name, given, call)
+            said = await self._hooks.before(call, query)
             refused = self._heed(call, tool, given, said)
             if refused is not None:
                 return refused
@@ -129,37 +129,36 @@ class Gate:
                 except ToolError as error:
                     return Refused(wording.invalid_input(tool.name, f"a hook changed it: {error}"), denial=False)
             words = "\n".join(said.context)
-            opinion = "ask" if said.decision == "ask" else "allow" if said.decision == "allow" else ""
-            verdict = self._judge.judge(self._query(tool, data, given, state, opinion))
+            opinion: HookOpinion = "ask" if said.decision == "ask" else "allow" if said.decision == "allow" else ""
+            query = self._query(tool, data, given, state, opinion)
+            verdict = self._judge.judge(query)
         if isinstance(verdict, VerdictDeny):
-            return self._deny(call, tool, given, verdict.reason)
+            return await self._rule_out(call, tool, query, verdict.reason)
         if isinstance(verdict, VerdictAllow):
             self._decided(call, tool, given, True, verdict.reason)
-            return Passed(given, data, words)
+            return Passed(given, data, words, query=query)
         async with self._one_question:
             # an answer given meanwhile may have settled this one too
-            verdict = self._judge.judge(self._query(tool, data, given, state, opinion))
+            verdict = self._judge.judge(query)
             if isinstance(verdict, VerdictAllow):
                 self._decided(call, tool, given, True, verdict.reason)
-                return Passed(given, data, words)
-            return await self._ask(call, tool, data, given, state, verdict, words)
+                return Passed(given, data, words, query=query)
+            return await self._ask(call, tool, data, query, state, verdict, words)
 
-    async def after(self, call: CallId, tool: Tool, given: dict[str, Any], result: Result) -> HookAfter:
+    async def after(self, call: CallId, passed: Passed, result: Result, duration: float) -> HookAfter:
         """What hooks say once the call has ended."""
-        if self._hooks is None:
+        if self._hooks is None or passed.query is None:
             return HookAfter()
-        return await self._hooks.after(tool.name, given, call, result)
+        return await self._hooks.after(call, passed.query, result, duration)
+
+    async def batch(self) -> HookAfter:
+        """What hooks say once all calls of a reply have ended."""
+        return HookAfter() if self._hooks is None else await self._hooks.batch()
 
     async def _ask(
-        self,
-        call: CallId,
-        tool: Tool,
-        data: Any,
-        given: dict[str, Any],
-        state: AgentState,
-        verdict: Verdict,
-        words: str,
+        self, call: CallId, tool: Tool, data: Any, query: Query, state: AgentState, verdict: Verdict, words: str
     ) -> Passed | Refused:
+        given = query.input
         question = PermissionQuestion(
             id=self._asker.new_id(),
             call=call,
@@ -171,7 +170,7 @@ class Gate:
             agent=self._voice.origin.agent,
             saved_in=self._judge.kept_in("localSettings"),
         )
-        answer, by = await self._answer(question, self._before_person(verdict))
+        answer, by = await self._answer(question, self._before_person(verdict, call, query))
         if by and isinstance(answer, Allow) and answer.input not in (None, given):
             again = self._rejudged(tool, answer, given, state)
             if isinstance(again, VerdictAsk) and again.person:
@@ -179,7 +178,7 @@ class Gate:
                 changed = structs.replace(question, input=answer.input or given, reason=again.reason, suggestions=())
                 answer, by = await self._asker.ask(changed), ""
         if answer is None:
-            return self._deny(call, tool, given, f"{NOBODY} ({verdict.reason}). {INSTEAD}")
+            return await self._rule_out(call, tool, query, f"{NOBODY} ({verdict.reason}). {INSTEAD}")
         if isinstance(answer, Deny):
             reason = answer.words or "the user said no"
             refused = self._deny(call, tool, given, f"{by}: {reason}" if by else reason)
@@ -188,14 +187,15 @@ class Gate:
             self._classifier.allowed_by_person()
         return self._allowed(call, tool, data, given, state, answer, words, by)
 
-    def _before_person(self, verdict: Verdict) -> tuple[Responder, ...]:
+    def _before_person(self, verdict: Verdict, call: CallId, query: Query) -> tuple[Responder, ...]:
         """Who may answer before a person does. What a rule or a danger asks about is not for a model to settle."""
+        hooks = () if self._hooks is None else (_HookResponder(self._hooks, call, query),)
         settled = isinstance(verdict, VerdictAsk) and verdict.person
         if self._make_classifier is None or settled or self._judge.mode != "auto":
-            return self._responders
+            return (*hooks, *self._responders)
         if self._classifier is None:
             self._classifier = self._make_classifier()
-        return (self._classifier, *self._responders)
+        return (self._classifier, *hooks, *self._responders)
 
     async def _answer(
         self, question: PermissionQuestion, responders: Sequence[Responder]
@@ -264,7 +264,7 @@ class Gate:
         self._keep(answer)
         self._decided(call, tool, given, True, f"{by} allowed it" if by else "the user allowed it")
         said = "\n".join(part for part in (words, answer.words) if part)
-        return Passed(given, data, said, answer.content)
+        return Passed(given, data, said, answer.content, self._query(tool, data, given, state))
 
     def _keep(self, answer: Allow) -> None:
         """What else the answer changes. What is wrong with it does not touch the yes."""
@@ -291,12 +291,30 @@ class Gate:
             return Refused(refused.text, stop=said.stop, denial=said.stop is None)
         return None
 
+    async def _rule_out(self, call: CallId, tool: Tool, query: Query, reason: str) -> Refused:
+        """What rules, mode or nobody's answer deny; hooks hear of it, and may have words for the model."""
+        refused = self._deny(call, tool, query.input, reason)
+        words = () if self._hooks is None else await self._hooks.denied(call, query, reason)
+        return Refused("\n".join((refused.text, *map(wording.reminder, words)))) if words else refused
+
     def _deny(self, call: CallId, tool: Tool, given: dict[str, Any], reason: str) -> Refused:
         self._decided(call, tool, given, False, reason)
         return Refused(wording.denied(tool.name, reason))
 
     def _decided(self, call: CallId, tool: Tool, given: dict[str, Any], allowed: bool, reason: str) -> None:
         self._voice.say(PermissionDecided, call=call, tool=tool.name, input=given, allowed=allowed, reason=reason)
+
+
+class _HookResponder:
+    """Hooks that answer one question."""
+
+    name = "a hook"
+
+    def __init__(self, hooks: ToolHooks, call: CallId, query: Query) -> None:
+        self._hooks, self._call, self._query = hooks, call, query
+
+    async def respond(self, question: PermissionQuestion) -> PermissionAnswer | None:
+        return await self._hooks.asked(self._call, self._query, question)
 
 
 def _title(tool: Tool, data: Any) -> str:

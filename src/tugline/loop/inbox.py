@@ -1,6 +1,7 @@
 """Letters: what arrives while an agent works, delivered between its steps in order of arrival."""
 
 from collections import deque
+from collections.abc import Callable
 
 from msgspec import Struct
 
@@ -24,6 +25,8 @@ class Inbox:
 
     def __init__(self) -> None:
         self._letters: deque[Letter] = deque()
+        self.bell: Callable[[], None] = lambda: None
+        """Rung by a letter that is not to wait until somebody speaks to the agent."""
 
     def __len__(self) -> int:
         return len(self._letters)
@@ -41,9 +44,15 @@ class Inbox:
                 return True
         return False
 
-    def put(self, letter: Letter) -> None:
-        """Leave a letter."""
+    def put(self, letter: Letter, *, ring: bool = False) -> None:
+        """Leave a letter. `ring`: an agent at rest begins a turn for it."""
         self._letters.append(letter)
+        if ring:
+            self.bell()
+
+    def find(self, letter: MessageId) -> Letter | None:
+        """The letter of that id that waits to be delivered."""
+        return next((waiting for waiting in self._letters if waiting.id == letter), None)
 
     def drain(self) -> tuple[Letter, ...]:
         """Take all letters out."""

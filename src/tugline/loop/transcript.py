@@ -8,7 +8,7 @@ from msgspec import structs
 from tugline.ports import Clock, Log
 from tugline.protocol.blocks import Text, ToolResult, ToolUse
 from tugline.protocol.errors import SessionError
-from tugline.protocol.ids import CallId, MessageId
+from tugline.protocol.ids import CallId, MessageId, TaskId
 from tugline.protocol.messages import Assistant, Message, User
 from tugline.protocol.records import (
     AnyRecord,
@@ -22,6 +22,9 @@ from tugline.protocol.records import (
     Started,
     StateChanged,
     Stub,
+    TaskEnded,
+    TaskReleased,
+    TaskTold,
     Titled,
     Trimmed,
     TurnEnded,
@@ -29,10 +32,12 @@ from tugline.protocol.records import (
     Withdrawn,
 )
 from tugline.protocol.specs import Change, Instructed, Purpose, Reminder
+from tugline.protocol.tasks import Task
 from tugline.protocol.usage import Spend, Usage
 from tugline.rules import tokens
 from tugline.rules.history import History, with_fold, with_stubs
 from tugline.rules.outline import FOLDED
+from tugline.rules.tasks import told_id
 from tugline.rules.tokens import Gauge, Weight
 
 
@@ -51,6 +56,8 @@ class Transcript:
         self.call_ids: set[CallId] = set()
         self.queued: dict[MessageId, User] = {}
         """What a person sent and no turn has taken up yet."""
+        self.tasks: dict[TaskId, Task] = {}
+        """Those that were let go of and whose end the model has not been told."""
         self.title = ""
         self.compactions = 0
         self.trouble = ""
@@ -95,6 +102,9 @@ class Transcript:
         self._write(Said(message=message, parent=self.head))
         self.head = message.id
         self.queued.pop(message.id, None)
+        if self.tasks:
+            for task in [task for task in self.tasks if told_id(task) == message.id]:
+                del self.tasks[task]
         self._keep(message)
 
     def add_reply(self, reply: Assistant) -> None:
@@ -142,6 +152,23 @@ class Transcript:
     def files_changed(self, record: FilesChanged) -> None:
         """Calls, or something else, changed files."""
         self._write(structs.replace(record, node=self.head))
+
+    # -- tasks
+
+    def task_released(self, task: Task) -> None:
+        """Nobody waits for the task any more; from now on its end is told."""
+        self.tasks[task.id] = task
+        self._write(TaskReleased(task=task))
+
+    def task_ended(self, task: Task) -> None:
+        """Such a task has come to its final state."""
+        self.tasks[task.id] = task
+        self._write(TaskEnded(task=task.id, state=task.state, summary=task.summary, exit_code=task.exit_code))
+
+    def task_told(self, task: TaskId) -> None:
+        """The model has learned of its end by the result of a call."""
+        if self.tasks.pop(task, None) is not None:
+            self._write(TaskTold(task=task))
 
     # -- turns
 
@@ -211,6 +238,7 @@ class Transcript:
         self.title = history.standing.title
         self.compactions = history.standing.compactions
         self.queued = {message.id: message for message in history.standing.queued}
+        self.tasks = {task.id: task for task in history.standing.tasks}
         for index, message in enumerate(history.messages):
             if message.id in mended:
                 self.add(message)

@@ -9,6 +9,7 @@ from msgspec import Struct, structs
 
 from tugline.loop.agent import Agent, window_failure
 from tugline.loop.executor import innermost, is_cancelled
+from tugline.loop.inbox import Letter
 from tugline.loop.step import Step
 from tugline.protocol.blocks import Text
 from tugline.protocol.errors import Failure, SessionError, TuglineError
@@ -48,7 +49,11 @@ class Ending(Struct, frozen=True):
 
 
 Prepare = Callable[[User], Awaitable[User]]
-"""What a prompt becomes before it is recorded: with the files that it mentions."""
+"""What a prompt becomes before it is recorded: with the files that it mentions. Raises `PromptRefused`."""
+
+
+class PromptRefused(Exception):
+    """The prompt is not to be sent, nor recorded; the text says why."""
 
 
 class Turn:
@@ -128,7 +133,12 @@ class Turn:
             if self._agent.briefing is not None:
                 await self._agent.briefing.give()
             if self._prepare is not None:
-                self._prompt = await self._prepare(self._prompt)
+                try:
+                    self._prompt = await self._prepare(self._prompt)
+                except PromptRefused as refused:
+                    self._recorded = True
+                    self._agent.gear.transcript.withdraw(self._prompt.id)
+                    return Ending("hook_stopped", str(refused))
             self._record_prompt()
             await self._agent.gear.transcript.durable()
             self._agent.gear.voice.say(TurnStarted, message=self._prompt)
@@ -211,6 +221,7 @@ class Turn:
         match action:
             case "run_calls":
                 self._cuts = 0
+                await self._settle_batch(step)
                 return self._check_limits(step)
             case "continue_cut":
                 self._cuts += 1
@@ -229,6 +240,16 @@ class Turn:
             case "window_full":
                 return await self._after_error(Failure("prompt_too_long", "The window is full."), step.card)
         return await self._rest(step)
+
+    async def _settle_batch(self, step: Step) -> None:
+        """All calls of the reply have their results: what hooks have to say of them."""
+        if step.executor is None or step.executor.stop is not None:
+            return
+        after = await self._agent.gear.gate.batch()
+        for words in after.context:
+            self._agent.gear.inbox.put(Letter((Text(wording.reminder(words)),), hidden=True))
+        if after.stop is not None:
+            step.executor.end_turn(after.stop)
 
     async def _rest(self, step: Step) -> Ending | None:
         """The reply asks for no tool: the end, unless a stop hook has a reason to go on."""

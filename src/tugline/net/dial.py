@@ -234,7 +234,7 @@ async def _tunnel(wire: Wire, url: Url, proxy: Url) -> None:
     words = head.partition(b"\r\n")[0].decode("latin-1").split(None, 2)
     status = words[1] if len(words) > 1 and words[0].startswith("HTTP/1.") else ""
     if status == "407":
-        raise HttpError("proxy", f"the proxy {proxy.origin} asks for a user and password, or refuses the ones it got")
+        raise HttpError("invalid", f"the proxy {proxy.origin} asks for a user and password, or refuses the ones it got")
     if status != "200" or not head.endswith(b"\r\n\r\n"):
         reason = f"answered {status}" if status.isdigit() and status != "200" else "gave no proper answer"
         raise HttpError("proxy", f"the proxy {proxy.origin} {reason} when asked for a tunnel to {url.host}")

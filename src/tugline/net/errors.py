@@ -11,7 +11,8 @@ class HttpError(Exception):
     """A request failed below the level of HTTP statuses. The text is one clear line and never holds a key.
 
     `kind`: connect, dns, tls, proxy (the server was not reached), timeout, cut (ended early), protocol (not proper
-    HTTP), too_large (a cap was hit), redirect (elsewhere; `location` says where to), invalid (a bad URL or header).
+    HTTP), too_large (a cap was hit), redirect (elsewhere; `location` says where to), invalid (what was given is no
+    use: a URL, a header, a proxy, certificates; trying again does not help).
     """
 
     def __init__(self, kind: HttpErrorKind, message: str, *, location: str = "") -> None:

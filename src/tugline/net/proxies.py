@@ -17,7 +17,7 @@ class Proxies(Struct, frozen=True):
     bypass: tuple[str, ...] = ()
 
     def choose(self, url: Url) -> Url | None:
-        """The proxy for this URL, or `None`; `HttpError("proxy")` if the one named cannot be used."""
+        """The proxy for this URL, or `None`; `HttpError("invalid")` if the one named cannot be used."""
         text = self.https if url.scheme == "https" else self.http
         if not text or any(_matches(entry, url) for entry in self.bypass):
             return None
@@ -25,12 +25,12 @@ class Proxies(Struct, frozen=True):
             text = "http://" + text
         if text.lower().startswith("socks"):
             raise HttpError(
-                "proxy", "SOCKS proxies are not supported: set HTTPS_PROXY to an http:// proxy, or NO_PROXY"
+                "invalid", "SOCKS proxies are not supported: set HTTPS_PROXY to an http:// proxy, or NO_PROXY"
             )
         try:
             return parse_url(text)
         except HttpError as error:
-            raise HttpError("proxy", f"the proxy named in the environment is no use: {error}") from None
+            raise HttpError("invalid", f"the proxy named in the environment is no use: {error}") from None
 
 
 def proxies_from(environ: Mapping[str, str]) -> Proxies:

@@ -15,7 +15,7 @@ class Tls:
         self._context: ssl.SSLContext | None = None
 
     def context(self) -> ssl.SSLContext:
-        """The context, or `HttpError("tls")` if a variable names something unreadable."""
+        """The context, or `HttpError("invalid")` if a variable names something unreadable."""
         if self._context is None:
             self._context = self._make()
         return self._context
@@ -32,7 +32,7 @@ class Tls:
             reason = (
                 error.strerror if not isinstance(error, ssl.SSLError) and error.strerror else "no certificates in it"
             )
-            raise HttpError("tls", f"{name} names {file or folder}, which cannot be used: {reason}") from None
+            raise HttpError("invalid", f"{name} names {file or folder}, which cannot be used: {reason}") from None
         context.set_alpn_protocols(["http/1.1"])
         return context
 
@@ -41,5 +41,5 @@ class Tls:
         if not path:
             return None
         if not os.path.exists(path):
-            raise HttpError("tls", f"{name} names {path}, which does not exist")
+            raise HttpError("invalid", f"{name} names {path}, which does not exist")
         return path

@@ -29,3 +29,20 @@ decode_record = msgspec.json.Decoder(AnyRecord).decode
 def to_plain(value: Any) -> Any:
     """Our data as plain JSON data (dicts, lists, strings, numbers)."""
     return msgspec.to_builtins(value)
+
+
+def mend_surrogates(text: str) -> str:
+    """Halves of a pair that stand side by side become their character, other halves U+FFFD."""
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+def mended(value: Any) -> Any:
+    """Plain data like `value`, in which all text can be written."""
+    plain = to_plain(value)
+    if isinstance(plain, str):
+        return mend_surrogates(plain)
+    if isinstance(plain, dict):
+        return {mend_surrogates(key): mended(item) for key, item in plain.items()}
+    if isinstance(plain, list | tuple):
+        return [mended(item) for item in plain]
+    return plain

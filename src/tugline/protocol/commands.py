@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from tugline.protocol import permissions
 from tugline.protocol.blocks import Document, Image, Text
-from tugline.protocol.ids import MessageId, QuestionId
+from tugline.protocol.ids import MessageId, QuestionId, TaskId
 from tugline.protocol.specs import Mode
 
 RewindWhat = Literal["conversation", "files", "both"]
@@ -28,6 +28,18 @@ class Steer(Struct, frozen=True, tag_field="type", tag="steer"):
 
 class Interrupt(Struct, frozen=True, tag_field="type", tag="interrupt"):
     """End the running turn; the conversation stays valid and goes on."""
+
+
+class Background(Struct, frozen=True, tag_field="type", tag="background", omit_defaults=True):
+    """Stop waiting for what runs in the foreground: that task, or all. The work goes on where it is."""
+
+    task: TaskId | None = None
+
+
+class StopTask(Struct, frozen=True, tag_field="type", tag="stop_task"):
+    """End a task; the model is told."""
+
+    task: TaskId
 
 
 class Reply(Struct, frozen=True, tag_field="type", tag="answer"):
@@ -92,6 +104,8 @@ Command = (
     Prompt
     | Steer
     | Interrupt
+    | Background
+    | StopTask
     | Reply
     | SetMode
     | AddDirectory

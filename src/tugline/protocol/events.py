@@ -14,11 +14,12 @@ from msgspec import Struct
 from tugline.protocol.blocks import AssistantBlock, ToolResult
 from tugline.protocol.chunks import BlockKind
 from tugline.protocol.errors import Failure
-from tugline.protocol.ids import AgentId, CallId, MessageId, QuestionId, ReplyId, SessionId
+from tugline.protocol.ids import AgentId, CallId, MessageId, QuestionId, ReplyId, SessionId, TaskId
 from tugline.protocol.instructions import LoadedFile
 from tugline.protocol.messages import Assistant, User
 from tugline.protocol.permissions import PermissionQuestion, PlanQuestion, UserQuestion
 from tugline.protocol.specs import Display, FileStep, Footprint, Mode, Progress, Purpose
+from tugline.protocol.tasks import Task
 from tugline.protocol.trust import TrustQuestion
 from tugline.protocol.usage import Spend, Usage
 
@@ -255,6 +256,25 @@ class PermissionDecided(Event, frozen=True, tag="permission_decided"):
     reason: str
 
 
+class TaskStarted(Event, frozen=True, tag="task_started"):
+    """A task runs that can be looked at: nobody waits for it any more, or it is an agent."""
+
+    task: Task
+
+
+class TaskProgress(Event, frozen=True, tag="task_progress"):
+    """A running task that nobody waits for gives a sign of life."""
+
+    task: TaskId
+    progress: Progress
+
+
+class TaskFinished(Event, frozen=True, tag="task_finished"):
+    """Such a task has come to its final state."""
+
+    task: Task
+
+
 class ModeChanged(Event, frozen=True, tag="mode_changed"):
     """The permission mode is another one now."""
 
@@ -347,6 +367,28 @@ class LimitReached(Event, frozen=True, tag="limit_reached"):
     count: float
 
 
+class HookStarted(Event, frozen=True, tag="hook_started"):
+    """A hook of the user's began to run. `hook` is an id of its own; `name` says what occasioned it."""
+
+    hook: str
+    name: str
+    event: str
+    status: str = ""
+
+
+class HookFinished(Event, frozen=True, tag="hook_finished"):
+    """A hook has ended. `exit_code` is a command's; `stdout` is empty where the hook wants it so."""
+
+    hook: str
+    name: str
+    event: str
+    outcome: Literal["success", "blocking", "error", "timeout", "cancelled"]
+    stdout: str = ""
+    stderr: str = ""
+    exit_code: int | None = None
+    duration: float = 0.0
+
+
 class Notice(Event, frozen=True, tag="notice"):
     """A line for the person."""
 
@@ -409,6 +451,9 @@ AnyEvent = (
     | TrustAsked
     | QuestionClosed
     | PermissionDecided
+    | TaskStarted
+    | TaskProgress
+    | TaskFinished
     | ModeChanged
     | DirectoryAdded
     | SessionRenamed
@@ -420,6 +465,8 @@ AnyEvent = (
     | FilesRewound
     | UsageReported
     | LimitReached
+    | HookStarted
+    | HookFinished
     | Notice
     | Crashed
     | TurnFinished

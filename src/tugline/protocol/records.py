@@ -10,9 +10,10 @@ from typing import Literal
 from msgspec import Struct
 
 from tugline.protocol.blocks import ToolResult
-from tugline.protocol.ids import AgentId, CallId, MessageId, SessionId
+from tugline.protocol.ids import AgentId, CallId, MessageId, SessionId, TaskId
 from tugline.protocol.messages import Message, User
 from tugline.protocol.specs import Change, FileSeen, Purpose, Surroundings, Todo
+from tugline.protocol.tasks import Task, TaskState
 from tugline.protocol.usage import Spend, Usage
 
 FORMAT = 1
@@ -137,6 +138,28 @@ class FilesChanged(Record, frozen=True, tag="files_changed"):
     rewind: str = ""
 
 
+class TaskReleased(Record, frozen=True, tag="task_released"):
+    """Nobody waits for this task any more; its end will be told."""
+
+    task: Task
+
+
+class TaskEnded(Record, frozen=True, tag="task_ended"):
+    """A task that nobody waited for has come to its final state. It has been told once a message with the id
+    `rules.tasks.told_id` stands in the conversation, or a `TaskTold` follows."""
+
+    task: TaskId
+    state: TaskState
+    summary: str = ""
+    exit_code: int | None = None
+
+
+class TaskTold(Record, frozen=True, tag="task_told"):
+    """The model has learned of the task's end by the result of a call."""
+
+    task: TaskId
+
+
 class Paid(Record, frozen=True, tag="paid"):
     """A request was answered: what it used and cost. `cache_miss` names what changed since the one before."""
 
@@ -161,6 +184,8 @@ class Standing(Struct, frozen=True, omit_defaults=True):
     queued: tuple[User, ...] = ()
     ratio: float = 0.0
     """Characters per token, as learned so far; 0: not yet."""
+    tasks: tuple[Task, ...] = ()
+    """Those that were let go of and whose end the model has not been told."""
 
 
 class Compacted(Record, frozen=True, tag="compacted"):
@@ -248,6 +273,9 @@ AnyRecord = (
     | Voided
     | StateChanged
     | FilesChanged
+    | TaskReleased
+    | TaskEnded
+    | TaskTold
     | Paid
     | Compacted
     | Uncompacted

@@ -1,10 +1,16 @@
 """What is told of sessions that are on the disk: one in a list, what was said in it, and where words were found."""
 
+from typing import Literal, get_args
+
 from msgspec import Struct
 
 from tugline.protocol.ids import SessionId
 from tugline.protocol.messages import Message
 from tugline.protocol.records import Compacted
+
+ExportFormat = Literal["markdown", "json", "html"]
+FORMATS: tuple[ExportFormat, ...] = get_args(ExportFormat)
+"""What a conversation can be exported as."""
 
 
 class SessionSummary(Struct, frozen=True, omit_defaults=True):

@@ -156,7 +156,7 @@ class AnthropicDecoder:
         name = delta.get("type")
         if name == "signature_delta" and isinstance(delta.get("signature"), str) and not damaged:
             self._assembly.signature(index, delta["signature"])
-        elif name in _DELTAS:
+        elif isinstance(name, str) and name in _DELTAS:
             kind, field = _DELTAS[name]
             text = delta.get(field)
             if text is not None and not isinstance(text, str):
@@ -169,7 +169,8 @@ class AnthropicDecoder:
             event = _decode_tag(data).type
         except (msgspec.DecodeError, UnicodeDecodeError):
             value, _ = loose_json(data)
-            event = value.get("type", "") if isinstance(value, dict) else ""
+            named = value.get("type") if isinstance(value, dict) else None
+            event = named if isinstance(named, str) else ""
         if not event:
             value = _object(data)
             if "error" in value:
@@ -188,7 +189,10 @@ class AnthropicDecoder:
             message = value.get("message")
             self._begin(message if isinstance(message, dict) else {})
         elif event == "content_block_stop":
-            assembly.close(value.get("index"))
+            index = value.get("index")
+            if type(index) is not int:
+                raise broken("the end of a block does not say which")
+            assembly.close(index)
         elif event == "message_delta":
             if not assembly.started:
                 raise broken("the end of a reply came before its beginning")

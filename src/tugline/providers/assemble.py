@@ -11,8 +11,10 @@ import uuid
 from collections.abc import Callable
 from typing import Any
 
+from tugline.protocol import codec
 from tugline.protocol.blocks import AssistantBlock, Opaque, Text, Thinking, ToolUse
 from tugline.protocol.chunks import BlockClosed, BlockDelta, BlockKind, BlockStarted, Chunk, ReplyEnded, ReplyStarted
+from tugline.protocol.codec import mend_surrogates
 from tugline.protocol.ids import CallId, ReplyId
 from tugline.protocol.messages import StopReason
 from tugline.protocol.usage import Usage
@@ -43,11 +45,6 @@ def parse_object(text: str) -> dict[str, Any] | None:
     if _SURROGATE_ESCAPE.search(text) and _SURROGATE.search(json.dumps(value, ensure_ascii=False)):
         return None
     return value
-
-
-def mend_surrogates(text: str) -> str:
-    """Halves of a pair that stand side by side become their character, other halves U+FFFD."""
-    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 def loose_json(data: bytes) -> tuple[Any, bool]:
@@ -169,7 +166,7 @@ class Assembly:
             raise broken("a second reply began inside the first")
         self.started = True
         self._reply = reply
-        self.out.append(ReplyStarted(reply, model or self._model, usage))
+        self.out.append(ReplyStarted(reply, mend_surrogates(model) or self._model, usage))
 
     def knows(self, key: Any) -> bool:
         """Whether a block of that key was opened or ignored."""
@@ -192,6 +189,8 @@ class Assembly:
     ) -> None:
         """A block begins. `initial`: a call's input where it came with the opening; `data`: all of an opaque part."""
         self._admit(key)
+        if data is not None:
+            _sendable(data.data)
         call_id = self._call_id(call) if kind == "tool_use" else CallId("")
         block = _Block(key, kind, call_id, mend_surrogates(name) if name else "", initial, data)
         self.blocks += 1
@@ -240,6 +239,7 @@ class Assembly:
         """What the provider wants back with a block of thinking."""
         block = self._find(key)
         if block is not None and text:
+            _sendable(text)
             block.sign.append(text)
 
     def received(self, key: Any) -> str:
@@ -280,7 +280,7 @@ class Assembly:
             raise broken("it ended inside a block")
         self._release(cut=stop in CUT)
         self.ended = True
-        self.out.append(ReplyEnded(stop, usage))
+        self.out.append(ReplyEnded(mend_surrogates(stop), usage))
 
     def _admit(self, key: Any) -> None:
         if not self.started:
@@ -370,6 +370,14 @@ class Assembly:
             taken = name in self._ids or self._known_call(name)
         self._ids.add(name)
         return CallId(name)
+
+
+def _sendable(value: Any) -> None:
+    """What a provider wants back unchanged has to be something that can be written at all."""
+    try:
+        codec.encode(value)
+    except (UnicodeEncodeError, OverflowError, RecursionError):
+        raise broken("a part that is to be sent back cannot be written") from None
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

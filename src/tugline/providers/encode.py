@@ -17,7 +17,6 @@ from tugline.protocol import codec
 from tugline.protocol.blocks import Document, Image, Text, ToolResult, ToolUse
 from tugline.protocol.messages import Assistant, Message, User
 from tugline.protocol.specs import ModelCard, ModelRequest, ToolSpec
-from tugline.providers.assemble import mend_surrogates
 
 KEPT_CONVERSATIONS = 1024
 KEPT_BYTES = 32 * 1024 * 1024
@@ -175,7 +174,7 @@ def dumps(value: Any) -> bytes:
     try:
         return codec.encode(value)
     except UnicodeEncodeError:
-        return codec.encode(_mended(value))
+        return codec.encode(codec.mended(value))
 
 
 def inner(text: str) -> bytes:
@@ -237,17 +236,6 @@ def calls_of(message: Assistant) -> tuple[str, ...]:
 def joined(values: Iterable[bytes]) -> bytes:
     """Comma-joined, without the empty ones."""
     return b",".join([value for value in values if value])
-
-
-def _mended(value: Any) -> Any:
-    plain = codec.to_plain(value)
-    if isinstance(plain, str):
-        return mend_surrogates(plain)
-    if isinstance(plain, dict):
-        return {mend_surrogates(key): _mended(item) for key, item in plain.items()}
-    if isinstance(plain, list | tuple):
-        return [_mended(item) for item in plain]
-    return plain
 
 
 def _size(entry: Entry) -> int:

@@ -134,7 +134,9 @@ def failure_of_http(error: HttpError, *, began: bool, provider: str = "") -> Fai
     elif error.kind in ("too_large", "redirect"):
         kind = "unexpected_reply"
     elif error.kind == "invalid":
-        kind = "invalid_request"
+        lead = f"{provider}: " if provider else ""
+        hint = "; check the base URL" if str(error).startswith("the URL") else ""
+        return Failure("invalid_request", f"{lead}the request cannot be sent: {one_line(str(error))}{hint}")
     else:
         kind = "stream_broken" if began else "network"
     failure = _build(kind, str(error), provider=provider)

@@ -9,9 +9,10 @@ from msgspec import Struct
 
 from tugline.protocol.blocks import Opaque
 from tugline.protocol.chunks import BlockKind, Chunk
+from tugline.protocol.codec import mend_surrogates
 from tugline.protocol.errors import Failure, ProviderError
 from tugline.protocol.messages import StopReason
-from tugline.providers.assemble import Assembly, ReplyIds, loose_json, mend_surrogates, never
+from tugline.providers.assemble import Assembly, ReplyIds, loose_json, never
 from tugline.providers.failure import broken, failure_in_reply
 from tugline.providers.openai_chat_stream import NAME, chat_usage
 
@@ -237,7 +238,7 @@ class ResponsesDecoder:
         for index, block in self._assembly.open_keys:
             if block != "tool_use" or status == "incomplete":
                 self._assembly.close((index, block))
-            elif index < len(items) and items[index].get("type") == "function_call":
+            elif 0 <= index < len(items) and items[index].get("type") == "function_call":
                 self._complete(index, items[index])
         self._assembly.end(self._stop(status, response), chat_usage(_dict(response.get("usage"))))
         self.ended = True

@@ -7,19 +7,17 @@ text: nothing of it is markup, and the page may load nothing and run nothing.
 import re
 from collections.abc import Callable, Iterable, Iterator
 from html import escape
-from typing import Any, Literal, get_args
+from typing import Any
 
 from tugline.protocol.blocks import Document, Image, Text, Thinking, ToolResult, ToolUse
 from tugline.protocol.codec import to_plain
 from tugline.protocol.messages import Assistant, User
 from tugline.protocol.records import Compacted
-from tugline.protocol.sessions import Passage, SessionSummary
+from tugline.protocol.sessions import ExportFormat, Passage, SessionSummary
 from tugline.rules.telling import as_json, block_text, call_line, content_text, moment, results_of
 from tugline.rules.terminal import clean, clean_controls
 from tugline.rules.wording import sound
 
-ExportFormat = Literal["markdown", "json", "html"]
-FORMATS: tuple[ExportFormat, ...] = get_args(ExportFormat)
 ENDINGS: dict[ExportFormat, str] = {"markdown": ".md", "json": ".json", "html": ".html"}
 """How files of each format end."""
 

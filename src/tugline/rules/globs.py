@@ -1,6 +1,7 @@
 """Globs as git and ripgrep read them: without a slash they match names at any depth, with one the whole path."""
 
 import fnmatch
+import posixpath
 import re
 from collections.abc import Callable, Sequence
 
@@ -41,6 +42,12 @@ def split_base(glob: str) -> tuple[str, str]:
         count += 1
     base = "/".join(steps[:count])
     return base or ("/" if glob.startswith("/") else ""), "/".join(steps[count:])
+
+
+def search_base(glob: str, folder: str) -> str:
+    """The folder that a search for the glob begins in, as given."""
+    base = split_base(glob)[0]
+    return base if base.split("/", 1)[0] == "~" else posixpath.join(folder, base)
 
 
 def _braces(glob: str) -> tuple[int, int, list[str]] | None:

@@ -40,6 +40,7 @@ from tugline.protocol.usage import Spend
 from tugline.rules import wording
 from tugline.rules.price import add_spend
 from tugline.rules.state import apply, forget_views
+from tugline.rules.tasks import untold
 
 
 class History(Struct, frozen=True, kw_only=True):
@@ -231,6 +232,7 @@ def _standing(records: Sequence[AnyRecord], chain: _Chain, opened: Opened | None
         compactions=compactions,
         queued=tuple(queued.values()),
         ratio=standing.ratio,
+        tasks=untold(standing.tasks, records),
     )
 
 

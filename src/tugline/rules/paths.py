@@ -62,6 +62,10 @@ HARMLESS = names(
 """System files that anybody may read, and that programs look at to know the machine."""
 
 
+KERNEL = ("/proc", "/dev", "/sys")
+"""Where the kernel shows itself as files: among them the environment and the memory of every process."""
+
+
 class Place(Struct, frozen=True):
     """A path that has been looked up: by name, and what it really points to. Both absolute and without `..`."""
 

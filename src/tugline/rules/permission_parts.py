@@ -16,6 +16,9 @@ Expand = Callable[[str, str], Sequence[str] | None]
 """A file name pattern and a folder to what the shell would make of it; `None` where that is not known."""
 
 
+Survey = Callable[[str], bool | None]
+"""Whether the names below a folder (resolved) are plain, and no link there leads out of it; `None`: not known."""
+
 _BROAD = frozenset(["Bash", "WebFetch", *READERS, *EDITORS])
 """Tools of which no rule without a specifier is ever suggested."""
 
@@ -52,6 +55,8 @@ class Part:
     """One thing that a call does. The defaults are those of a part that nothing is known of."""
 
     label = ""
+    whole = False
+    """Whether it is a command as one text, whose pieces are parts of their own."""
 
     def hits(self, rule: Rule) -> bool:
         """Whether a deny or ask rule speaks of this part for certain."""

@@ -1,21 +1,19 @@
 """A shell command for the rules: each simple command and each redirection is a part."""
 
-import posixpath
 import re
 from collections.abc import Sequence
-from typing import Literal
-
-from msgspec import Struct
 
 from tugline.rules import paths
 from tugline.rules.catastrophes import catastrophe, refused_removal
 from tugline.rules.names import names
 from tugline.rules.paths import Place
+from tugline.rules.permission_look import Access, Look, Seen
 from tugline.rules.permission_parts import (
     Expand,
     Part,
     Policy,
     Resolve,
+    Survey,
     place_grant,
     place_hit,
     place_suggestions,
@@ -31,9 +29,13 @@ from tugline.rules.rule import (
     matches_words,
     parse_command_pattern,
 )
-from tugline.rules.shell import Analysis, Folders, Member, Redirect, analyse
-from tugline.rules.shell_commands import Operand, reads
-from tugline.rules.shell_tables import options_of
+from tugline.rules.shell import analyse
+from tugline.rules.shell_commands import reads
+from tugline.rules.shell_escapes import escapes
+from tugline.rules.shell_hidden import paths_in
+from tugline.rules.shell_options import Operand, Reads
+from tugline.rules.shell_parts import Analysis, Folders, Member, Redirect
+from tugline.rules.shell_tables import options_of, word_list, written_options
 from tugline.rules.shell_words import Word
 from tugline.rules.shell_wrappers import (
     Argv,
@@ -42,15 +44,14 @@ from tugline.rules.shell_wrappers import (
     all_members,
     allowed_layers,
     base_name,
+    moved_git,
     never_by_prefix,
     plain,
+    starts,
 )
-
-Access = Literal["read", "edit", "mention"]
 
 _FREE = re.compile(r"/dev/(null|stdin|stdout|stderr|fd/[0-9]+|zero|random|urandom)\Z")
 _NETWORK = re.compile(r"/dev/(tcp|udp)(/|\Z)")
-_FILE_COMMANDS = names("mkdir touch rm rmdir mv cp ln tee truncate install unlink chmod chown chgrp shred dd sed patch")
 _ACCEPTED = {
     "mkdir": re.compile(r"-[pv]+|--parents|--verbose"),
     "touch": re.compile(r"-[acm]+|--no-create"),
@@ -66,92 +67,72 @@ _RISKY_TEXT = re.compile(
 )
 
 
-class Seen(Struct, frozen=True):
-    """A path of a command, looked up. `place` is `None` where it is not known before the command runs."""
-
-    place: Place | None
-    access: Access
-    content: bool = True
-    recursive: bool = False
-
-
-class _Look:
-    """Looks paths up for one call."""
-
-    def __init__(self, policy: Policy, cwd: str, resolve: Resolve, expand: Expand | None) -> None:
-        self.policy, self.cwd, self.resolve, self.expand = policy, cwd, resolve, expand
-        self.where = policy.where
-        self.cache: dict[tuple[str, str], Place | None] = {}
-
-    def place(self, path: str, folder: str) -> Place | None:
-        key = (path, folder)
-        if key not in self.cache:
-            joined = path if path.startswith(("/", "~")) or not folder else posixpath.join(folder, path)
-            found = self.resolve(joined, self.cwd) if "\x00" not in joined else None
-            self.cache[key] = Place(*found) if found is not None else None
-        return self.cache[key]
-
-    def places(self, path: str, folders: Folders) -> list[Place | None]:
-        if path.startswith(("/", "~")):
-            return [self.place(path, "")]
-        return [None] if folders is None else [self.place(path, folder) for folder in folders]
-
-    def operand(self, operand: Operand, folders: Folders) -> list[Seen]:
-        word = operand.word
-        if word.path is not None:
-            if not word.path:
-                return []
-            return [Seen(p, "read", operand.content, operand.recursive) for p in self.places(word.path, folders)]
-        if word.glob is None or word.glob_path is None:
-            return [Seen(None, "read")]
-        if not operand.content:
-            return [Seen(p, "read", False, True) for p in self.places(word.glob_path, folders)]
-        return self._expanded(word, operand, folders)
-
-    def _expanded(self, word: Word, operand: Operand, folders: Folders) -> list[Seen]:
-        if self.expand is None or folders is None or word.glob is None:
-            return [Seen(None, "read")]
-        found: list[Seen] = []
-        for folder in folders:
-            matches = self.expand(posixpath.join(folder, word.glob) if folder else word.glob, self.cwd)
-            if matches is None or any(posixpath.basename(match).startswith("-") for match in matches):
-                return [Seen(None, "read")]
-            found.extend(Seen(self.place(m, ""), "read", operand.content, operand.recursive) for m in matches)
-            # with no match the pattern itself is the name
-            found.extend(Seen(p, "read", False) for p in self.places(word.glob_path or ".", (folder,)))
-        return found
-
-
 class CommandPart(Part):
     """One simple command."""
 
-    def __init__(self, member: Member, analysis: Analysis, look: _Look) -> None:
+    def __init__(self, member: Member, analysis: Analysis, look: Look) -> None:
         self.member, self.analysis, self.look = member, analysis, look
         self.where = look.where
         self.layers: Layers = all_layers(member)
         self.inner = member.inner
-        argv = plain(member)
-        self.reading = reads(argv) if argv is not None and not member.inner else None
-        if self.reading is not None and self.reading.settled and member.folders != ("",):
-            # git obeys the configuration of the folder that it is in
+        argv, self.folders = plain(member), member.folders
+        if argv is not None:
+            argv, self.folders = moved_git(argv, member.folders)
+        self.reading = reads(argv, member.piped) if argv is not None and not member.inner else None
+        if self.reading is not None and not self._certain(self.reading):
             self.reading = None
         self.argv = argv
         self.seen = self._look_up()
         self.label = " ".join(member.raw.split())[:200] or "an assignment"
 
+    def _certain(self, reading: Reads) -> bool:
+        """Whether no file of a folder makes the command something else than what it is known to be."""
+        if reading.obeys and self.look.obeyed(reading.obeys, self.folders):
+            return False
+        if not reading.settled:
+            return True
+        if self.folders != ("",) and not self._alone():
+            # what runs before it could make the folder a repository
+            return False
+        return self.look.own_repository(self.folders)
+
+    def _alone(self) -> bool:
+        members = self.analysis.members
+        return all(not m.words or reads(moved_git(plain(m) or (), None)[0], m.piped) is not None for m in members)
+
     def _look_up(self) -> list[Seen]:
-        folders = self.member.folders
+        folders = self.folders
         if self.reading is not None:
             return [seen for operand in self.reading.operands for seen in self.look.operand(operand, folders)]
         found: list[Seen] = []
         for argv in self.layers.argvs:
             name = base_name(argv[0].text or "")
-            if name in _FILE_COMMANDS:
+            if name in word_list("writers.txt", "all"):
                 found.extend(self._file_operands(name, argv, folders))
+            else:
+                found.extend(self._written(name, argv, folders))
+        name = base_name(self.member.words[0].text or "") if self.member.words else ""
         for word in self.member.words[1:]:
-            for text in _path_texts(word):
+            for text in dict.fromkeys(_path_texts(name, word)):
                 found.extend(Seen(place, "mention") for place in self.look.places(text, folders) if place is not None)
         return found
+
+    def _written(self, name: str, argv: Argv, folders: Folders) -> list[Seen]:
+        """Files that it writes by its place among the operands, or by an option."""
+        operands = [word for word in argv[1:] if not (word.text or "").startswith("-")]
+        words: list[Word] = []
+        if name in word_list("writers.txt", "last") and len(operands) > 1:
+            words.append(operands[-1])
+        if name in word_list("writers.txt", "first"):
+            words.extend(operands[:1])
+        texts = [word.text for word in argv]
+        if name == "perl" and any(re.match(r"-[A-Za-z]*i", text or "") for text in texts[1:]):
+            words.extend(operands)
+        if name in ("find", "gfind") and any(text in word_list("find.txt", "writes") for text in texts):
+            words.extend(starts(argv))
+        words.extend(_option_values(argv, written_options(name)))
+        places = [(word, self.look.places(word.path, folders) if word.path else [None]) for word in words]
+        return [Seen(place, "edit", True, True) for _, found in places for place in found]
 
     def _file_operands(self, name: str, argv: Argv, folders: Folders) -> list[Seen]:
         if name == "sed" and not any(re.match(r"-[A-Za-z]*i|--in-place", word.text or "") for word in argv[1:]):
@@ -170,6 +151,8 @@ class CommandPart(Part):
             access: Access = "read" if source else "edit"
             if word.path is not None:
                 places: list[Place | None] = self.look.places(word.path, folders) if word.path else []
+            elif word.output is not None and word.output.kind == "listing" and name in ("rm", "touch", "chmod", "sed"):
+                places = [p for start in word.output.starts for p in self.look.places(start.path or ".", folders)]
             elif word.glob_path is not None:
                 places = self.look.places(word.glob_path, folders)
             else:
@@ -267,7 +250,7 @@ class CommandPart(Part):
                 known = texts.index(None)
                 if not self._open_tail(argv, known) or pattern.exact:
                     continue
-            if not pattern.exact and never_by_prefix(argv):
+            if not pattern.exact and (never_by_prefix(argv) or escapes(base_name(argv[0].text or ""), argv)):
                 continue
             if known < len(texts):
                 # what follows is file names: the rule must have closed with `*` before them
@@ -295,8 +278,14 @@ class CommandPart(Part):
         held = "it runs in the sandbox" if self.look.policy.sandboxed else ""
         if self.reading is None:
             return held
-        fine = all(seen.place is not None and readable(seen.place, self.where) for seen in self.seen)
-        return "it only reads inside the allowed directories" if fine else held
+        fine = [seen.place is not None and bool(readable(seen.place, self.where)) for seen in self.seen]
+        # where cd leads depends on what went well before it; what comes after it is judged in every such folder
+        if not (any(fine) if self.argv and self.argv[0].text == "cd" and None not in self._places() else all(fine)):
+            return held
+        return "it only reads inside the allowed directories"
+
+    def _places(self) -> list[Place | None]:
+        return [seen.place for seen in self.seen]
 
     def accepted(self) -> bool:
         if self.analysis.shadow or self.argv is None or not self.argv:
@@ -340,14 +329,27 @@ def _reads_unknown(argv: Argv) -> bool:
     return shows and any(word.text is None and not word.pipe for word in argv[1:])
 
 
-def _path_texts(word: Word) -> list[str]:
-    """What of a word could be a path: all of it, or the value behind `=`."""
+def _option_values(argv: Argv, options: frozenset[str]) -> list[Word]:
+    """The values of these options, attached or behind them."""
+    found: list[Word] = []
+    for position, word in enumerate(argv[1:], start=1):
+        text = word.text or ""
+        for option in options:
+            if text == option and position + 1 < len(argv):
+                found.append(argv[position + 1])
+            elif option.startswith("--") and text.startswith(option + "="):
+                found.append(Word(text=text[len(option) + 1 :], raw=text))
+            elif not option.startswith("--") and text.startswith(option) and len(text) > len(option):
+                found.append(Word(text=text[len(option) :], raw=text))
+    return found
+
+
+def _path_texts(name: str, word: Word) -> list[str]:
+    """What of a word could be a path."""
+    if word.output is not None and word.output.kind == "here":
+        return ["." + word.output.rest]
     text = word.path
-    if not text:
-        return []
-    found = [] if text.startswith("-") else [text]
-    value = text.partition("=")[2]
-    return [*found, value] if value else found
+    return [part for part in paths_in(name, text) if part] if text else []
 
 
 def _known(argv: Argv) -> list[str | None]:
@@ -372,13 +374,19 @@ def _hits(spec: str, argv: Argv) -> bool:
 class RedirectPart(Part):
     """A redirection: `>` edits, `<` reads."""
 
-    def __init__(self, redirect: Redirect, analysis: Analysis, look: _Look) -> None:
+    def __init__(self, redirect: Redirect, analysis: Analysis, look: Look) -> None:
         self.redirect, self.analysis, self.look = redirect, analysis, look
         self.where = look.where
         path = redirect.target.path
         self.free = redirect.target.pipe or (path is not None and _FREE.match(path) is not None)
         self.network = (path is None and "/dev/" in redirect.target.raw) or bool(path and _NETWORK.match(path))
-        self.places: list[Place | None] = [None] if path is None else look.places(path, redirect.folders)
+        self.places: list[Place | None]
+        if path is not None:
+            self.places = look.places(path, redirect.folders)
+        elif redirect.target.output is not None and not redirect.edit:
+            self.places = [seen.place for seen in look.operand(Operand(redirect.target), redirect.folders)]
+        else:
+            self.places = [None]
         self.label = f"{'>' if redirect.edit else '<'} {redirect.target.raw}"
 
     def _speaks(self, rule: Rule) -> bool:
@@ -444,9 +452,11 @@ class RedirectPart(Part):
 class WholePart(Part):
     """The command as one text: what rules with operators are compared with, and all there is where it is opaque."""
 
+    whole = True
+
     def __init__(self, analysis: Analysis, opaque: str, policy: Policy) -> None:
         self.analysis, self.opaque, self.policy = analysis, opaque, policy
-        self.label = f"{' '.join(analysis.command.split())[:200]} ({opaque or 'the whole'})"
+        self.label = f"{' '.join(analysis.command.split())[:200]} ({opaque or analysis.shadow or 'the whole'})"
 
     def hits(self, rule: Rule) -> bool:
         if rule.tool != "Bash":
@@ -466,13 +476,13 @@ class WholePart(Part):
         return ""
 
     def only_reads(self) -> bool:
-        return not self.opaque
+        return not self.opaque and not self.analysis.shadow
 
     def grant(self, rules: Sequence[Rule]) -> str:
-        return "" if self.opaque else "its parts are"
+        return "" if self.opaque or self.analysis.shadow else "its parts are"
 
     def known(self) -> str:
-        return "" if self.opaque else "its parts are"
+        return "" if self.opaque or self.analysis.shadow else "its parts are"
 
     def accepted(self) -> bool:
         return False
@@ -481,17 +491,20 @@ class WholePart(Part):
         return None
 
 
-def command_parts(command: str, policy: Policy, cwd: str, resolve: Resolve, expand: Expand | None) -> list[Part]:
+def command_parts(
+    command: str, policy: Policy, cwd: str, resolve: Resolve, expand: Expand | None, survey: Survey | None
+) -> list[Part]:
     """All that a shell command consists of."""
     analysis = analyse(command)
-    look = _Look(policy, cwd, resolve, expand)
+    look = Look(policy, cwd, resolve, expand, survey)
     members, inner, _ = all_members(analysis)
     hidden = next((other.shadow or other.opaque for other in inner if other.shadow), "")
     parts: list[Part] = [WholePart(analysis, analysis.opaque, policy)]
     parts.extend(CommandPart(member, analysis, look) for member in members)
     parts.extend(RedirectPart(redirect, analysis, look) for redirect in analysis.redirects)
     for other in inner:
-        parts.extend(_Hidden(redirect, other, look) for redirect in other.redirects)
+        unmoved = not other.moves and all(member.folders == ("",) for member in analysis.members)
+        parts.extend(_Hidden(redirect, other, look, unmoved=unmoved) for redirect in other.redirects)
         if other.opaque:
             parts.append(_HiddenWhole(other, other.opaque, policy))
     if hidden and policy.deny:
@@ -502,8 +515,9 @@ def command_parts(command: str, policy: Policy, cwd: str, resolve: Resolve, expa
 class _Hidden(RedirectPart):
     """A redirection inside text that is handed to a shell: only deny and ask rules and dangers count."""
 
-    def __init__(self, redirect: Redirect, analysis: Analysis, look: _Look) -> None:
-        super().__init__(Redirect(redirect.target, redirect.edit, None), analysis, look)
+    def __init__(self, redirect: Redirect, analysis: Analysis, look: Look, *, unmoved: bool) -> None:
+        folders = redirect.folders if unmoved else None
+        super().__init__(Redirect(redirect.target, redirect.edit, folders), analysis, look)
 
     def grant(self, rules: Sequence[Rule]) -> str:
         return "its text is judged with the command that it belongs to"

@@ -4,10 +4,11 @@ import re
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
-
 from tugline.rules.names import names
-from tugline.rules.shell_words import WORDS, Lowering, Opaque, Word
+from tugline.rules.shell_outputs import output_of
+from tugline.rules.shell_parts import SHADOW_NAMES, Analysis, Folders, Member, Redirect, enter
+from tugline.rules.shell_values import Values, plain_variable, settle, spread, variants, with_output
+from tugline.rules.shell_words import WORDS, Lowering, Opaque, Output, Word
 
 if TYPE_CHECKING:
     from tree_sitter import Node, Parser
@@ -24,47 +25,6 @@ _ODD = re.compile(
     "\ud800-\udfff\U000e0000-\U000e007f]"
 )
 
-Folders = tuple[str, ...] | None
-"""Where a command may run, relative to where the whole starts; `None`: anywhere."""
-
-
-class Member(Struct, frozen=True):
-    """One simple command: the variables set for it, its words, and the folders that it may run in.
-
-    `inner`: it is text that another member hands to a shell; it counts for deny and ask rules only.
-    """
-
-    words: tuple[Word, ...]
-    env: tuple[tuple[str, Word], ...] = ()
-    folders: Folders = ("",)
-    raw: str = ""
-    inner: bool = False
-
-    @property
-    def name(self) -> str | None:
-        """The first word, where it is known."""
-        return self.words[0].text if self.words else ""
-
-
-class Redirect(Struct, frozen=True):
-    """A redirection to or from a file."""
-
-    target: Word
-    edit: bool
-    folders: Folders
-
-
-class Analysis(Struct, frozen=True):
-    """What is known of a command. `opaque` and `shadow` say why it must be asked about; empty where it need not."""
-
-    command: str
-    members: tuple[Member, ...] = ()
-    redirects: tuple[Redirect, ...] = ()
-    opaque: str = ""
-    shadow: str = ""
-    moves: bool = False
-    """It changes the working directory that later calls start in."""
-
 
 @lru_cache(maxsize=512)
 def analyse(command: str) -> Analysis:
@@ -78,12 +38,39 @@ def analyse(command: str) -> Analysis:
     if sum(map(source.count, (b"|", b"<", b">", b"(", b")", b"["))) > OPERATOR_LIMIT:
         return Analysis(command, opaque=f"it has more than {OPERATOR_LIMIT} operators")
     walk = _Walk(source)
+    opaque = ""
+    hidden: tuple[str, ...] = ()
+    root = _parser().parse(source).root_node
     try:
-        walk.run(_parser().parse(source).root_node)
+        walk.run(root)
     except Opaque as why:
-        # what was seen before is kept: a deny rule may still hit it
-        return Analysis(command, tuple(walk.members), tuple(walk.redirects), opaque=str(why), shadow=walk.shadow)
-    return Analysis(command, tuple(walk.members), tuple(walk.redirects), shadow=walk.shadow, moves=walk.moves)
+        # what can be read of it still counts for deny rules
+        opaque = str(why)
+        walk.salvage(root)
+        spread_out = _spread_out(command)
+        hidden = (spread_out,) if spread_out != command else ()
+    return Analysis(
+        command,
+        tuple(walk.members),
+        tuple(walk.redirects),
+        opaque=opaque,
+        shadow=walk.shadow,
+        moves=walk.moves and not opaque,
+        texts=tuple(walk.texts),
+        assigned=tuple(walk.assigned),
+        hidden=hidden,
+    )
+
+
+def _spread_out(command: str) -> str:
+    """The command with its plain brace expressions written out: the grammar has none where a command's name stands."""
+    if "{" not in command or len(command) > 4_000:
+        return command
+    return re.sub(
+        r"(?:(?<=\s)|\A)[^\s;|&(){}]*\{[^\s;|&(){}]*,[^\s;|&(){}]*\}[^\s;|&(){}]*",
+        lambda found: " ".join(word.text or word.raw for word in spread(found[0])) or found[0],
+        command,
+    )
 
 
 @lru_cache(maxsize=1)
@@ -103,36 +90,20 @@ _REDIRECTS = frozenset(["file_redirect", "herestring_redirect", "heredoc_redirec
 _OPERATORS_TEST = names("[ ] [[ ]] ( ) ! && || == = != < > =~ -a -o")
 _TEST_SAFE = names("-a -b -c -d -e -f -g -h -k -p -r -s -t -u -w -x -G -L -N -O -S -z -n -nt -ot -ef")
 _TEST_NUMBERS = frozenset(["-eq", "-ne", "-lt", "-le", "-gt", "-ge"])
+_PLAIN_REGEX = re.compile(
+    r"(?:[\w^.*+?{},@%:/=-]|\\[.\[\]()+*?|/$]|\[[\w^.*+?@%:/=-]+\]|[()|]|\$(?=[)|]|\Z))+", re.ASCII
+)
 _DESCRIPTOR = re.compile(r"[0-9]+\Z|\{\w+\}\Z")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
-_PLAIN_NAME = re.compile(r"[a-z_][a-z0-9_]*\Z")
-_PROXIES = frozenset(["http_proxy", "https_proxy", "ftp_proxy", "all_proxy", "no_proxy"])
-_SHADOW_NAMES = names(
-    "PATH IFS ENV BASH_ENV PS4 PROMPT_COMMAND SHELLOPTS BASHOPTS CDPATH GLOBIGNORE EXECIGNORE FIGNORE HOME PWD "
-    "OLDPWD POSIXLY_CORRECT BASH_CMDS BASH_ALIASES HISTFILE TMPDIR SHELL BASH_XTRACEFD BASH_LOADABLES_PATH"
-)
-HARMLESS_ENV = names(
-    "LANG LC_ALL LC_COLLATE LC_CTYPE LC_MESSAGES LC_NUMERIC LC_TIME TZ TERM NO_COLOR FORCE_COLOR CLICOLOR COLUMNS "
-    "LINES CI DEBUG NODE_ENV RAILS_ENV RACK_ENV FLASK_ENV APP_ENV GO111MODULE GOOS GOARCH CGO_ENABLED "
-    "RUST_BACKTRACE RUST_LOG PYTHONUNBUFFERED PYTHONDONTWRITEBYTECODE PYTHONHASHSEED PYTHONIOENCODING PYTHONUTF8 "
-    "DJANGO_DEBUG VERBOSE V"
-)
-"""Variables that, set to a plain word, change how a program speaks and not what it runs."""
-_PLAIN_VALUE = re.compile(r"[A-Za-z0-9._@,=+-]*\Z")
 _SHADOWING = names(
     "alias unalias hash enable trap shopt bind complete compopt source . function declare typeset local readonly "
     "coproc set exec pushd popd dirs suspend caller fc history logout disown"
 )
+_RUNS_HERE = names("eval source . builtin command exec trap enable shopt set")
+"""What may change the shell's variables in ways that are not seen."""
+_QUIET = names("echo cat grep ls wc head tail sort rm cp mv mkdir git test sed awk printf basename dirname rg find")
+"""Commands of loops of which it is known that they assign nothing, whatever their words are."""
 _ASSIGNERS = names("read mapfile readarray getopts unset wait let printf export declare typeset local readonly")
-
-
-def harmless_env(name: str, value: Word) -> bool:
-    """Whether setting this variable for a command leaves open what it runs."""
-    return name in HARMLESS_ENV and value.text is not None and _PLAIN_VALUE.match(value.text) is not None
-
-
-def _plain_variable(name: str) -> bool:
-    return _PLAIN_NAME.match(name) is not None and name not in _PROXIES
 
 
 def _join(folders: Folders, more: Folders) -> Folders:
@@ -153,12 +124,15 @@ class _Walk:
         self.moves = False
         self.depth = depth
         self.isolated = 0
+        self.values: Values = {}
+        self.piped: Output | None = None
+        """What is known of the lines that come through the pipe."""
+        self.texts: list[str] = []
+        self.assigned: list[str] = []
 
     def run(self, root: "Node") -> None:
         """Walk all of it; `Opaque` at the first thing that is not understood."""
         if root.has_error:
-            # what can be read of it still counts for deny rules
-            self._salvage(root)
             raise Opaque("it cannot be parsed")
         if root.start_byte and self.low.source[: root.start_byte].strip(b" \t\n"):
             raise Opaque("text that the grammar does not account for")
@@ -166,7 +140,8 @@ class _Walk:
             raise Opaque("text that the grammar does not account for")
         self._sequence(root, ("",))
 
-    def _salvage(self, root: "Node") -> None:
+    def salvage(self, root: "Node") -> None:
+        """Take what simple commands there are, wherever they stand."""
         pending = [root]
         seen = 0
         while pending and seen < 20_000:
@@ -177,6 +152,8 @@ class _Walk:
                     self._command(node, None, [])
                 except Opaque:
                     pass
+            elif node.type == "heredoc_body":
+                self.texts.append(self.low.text(node))
             pending.extend(node.children)
 
     # -- statements ---------------------------------------------------------------------------------
@@ -265,17 +242,16 @@ class _Walk:
 
     def _isolated(self, node: "Node", folders: Folders) -> None:
         self.isolated += 1
+        values = dict(self.values)
         self._statement(node, folders)
+        self.values = values
         self.isolated -= 1
 
     def _scoped(self, node: "Node", folders: Folders, *, each: bool) -> None:
         self.isolated += 1
+        values, piped = dict(self.values), self.piped
         if each:
-            for part in self.low.children(node):
-                if part.is_named:
-                    self._statement(part, folders)
-                else:
-                    self._token(part)
+            self._pipeline(node, folders)
         else:
             inside = folders
             for part in self.low.children(node):
@@ -285,7 +261,26 @@ class _Walk:
                     inside = self._statement(part, inside)[1]
                 else:
                     self._token(part)
+        self.values, self.piped = values, piped
         self.isolated -= 1
+
+    def _pipeline(self, node: "Node", folders: Folders) -> None:
+        values = dict(self.values)
+        so_far: list[tuple[Word, ...]] | None = []
+        for part in self.low.children(node):
+            if not part.is_named:
+                self._token(part)
+                continue
+            self.values = dict(values)
+            self.piped = output_of(so_far) if so_far else None
+            before = len(self.members)
+            self._statement(part, folders)
+            if so_far is not None:
+                so_far = [*so_far, self.members[-1].words] if self._plain_step(part, before) else None
+
+    def _plain_step(self, node: "Node", before: int) -> bool:
+        """Whether a part of a pipeline is one command, of which other redirections than of errors are none."""
+        return self._plain_shape(node) and len(self.members) == before + 1 and not self.members[-1].env
 
     def _list(self, node: "Node", folders: Folders) -> tuple[Folders, Folders]:
         # a chain leans to the left: walked as a chain, so that its length is not its depth
@@ -299,26 +294,82 @@ class _Walk:
             chain.append((tokens[0], named[1]))
             node = named[0]
         good, every = self._statement(node, folders)
+        certain = dict(self.values)
         for operator, part in reversed(chain):
+            if operator == "||":
+                self._keep(certain)
             right_good, right_every = self._statement(part, good if operator == "&&" else every)
             good = right_good if operator == "&&" else _join(good, right_good)
             every = _join(every, right_every)
+        self._keep(certain)
         return good, every
+
+    def _keep(self, before: Values) -> None:
+        """Forget what was assigned since, as it may not have been."""
+        self.values = {name: value for name, value in self.values.items() if before.get(name) == value}
 
     def _branches(self, node: "Node", folders: Folders) -> tuple[Folders, Folders]:
         members, redirects, moves = len(self.members), len(self.redirects), self.moves
+        if node.type in ("for_statement", "while_statement"):
+            self._forget_assigned(node)
+        before = dict(self.values)
         after = self._branch_parts(node, folders)
+        self._keep(before)
         if after != folders and node.type in ("for_statement", "while_statement"):
             # it comes round again from wherever it went
             del self.members[members:], self.redirects[redirects:]
             self.moves = moves
             self._branch_parts(node, None)
+            self._keep(before)
             return None, None
         return after, after
 
+    def _forget_assigned(self, node: "Node") -> None:
+        """What a loop assigns has, at its beginning, the value from before or that of the round before."""
+        pending = [node]
+        while pending:
+            part = pending.pop()
+            if part.type == "variable_name":
+                self.values.pop(self.low.text(part), None)
+            elif part.type == "command":
+                name = self.low.text(part.children[0]) if part.children else ""
+                if part.children and part.children[0].type == "command_name" and name in _QUIET:
+                    pending.extend(part.children)
+                    continue
+                for word in part.children:
+                    self.values.pop(self.low.text(word), None)
+            pending.extend(part.children)
+
+    def _looped(self, node: "Node", folders: Folders) -> None:
+        """The values of the variable of a `for`."""
+        variable: Node | None = None
+        values: list[Word] = []
+        for part in self.low.children(node):
+            if part.type == "variable_name" and variable is None:
+                variable = part
+            elif part.type in WORDS and variable is not None:
+                word = self._word(part, folders)
+                self.assigned.extend(each.text for each in (word.several or word.choices or (word,)) if each.text)
+                values.extend(word.several or word.choices or (word,))
+            elif part.type == "do_group":
+                break
+        if variable is None:
+            return
+        name = self.low.text(variable)
+        if values and len(values) <= 16 and all(_settled(value) for value in values):
+            self.values[name] = tuple(values)
+        else:
+            self.values.pop(name, None)
+
     def _branch_parts(self, node: "Node", folders: Folders) -> Folders:
         after = folders
+        looped = node.type == "for_statement"
+        before = dict(self.values)
         for part in self.low.children(node):
+            if part.type in ("else_clause", "elif_clause", "case_item"):
+                self._keep(before)
+            if looped and part.type == "do_group":
+                self._looped(node, folders)
             if not part.is_named:
                 self._token(part)
             elif part.type in ("do_group", "else_clause", "elif_clause", "case_item"):
@@ -326,7 +377,8 @@ class _Walk:
             elif part.type == "variable_name":
                 self._assigned(self.low.text(part))
             elif part.type in WORDS:
-                self._word(part, after)
+                if not looped:
+                    self._word(part, after)
             elif part.type == "extglob_pattern":
                 if re.search(r"[$`(]", self.low.text(part)):
                     raise Opaque("an expansion inside a pattern")
@@ -345,6 +397,20 @@ class _Walk:
         extra: list[Word] = []
         for part in redirects:
             self._redirect(part, folders, extra)
+        piped = self.piped
+        if any(self._is_input(part) for part in redirects):
+            self.piped = None
+        try:
+            return self._redirected_body(node, body, redirects, extra, folders)
+        finally:
+            self.piped = piped
+
+    def _is_input(self, node: "Node") -> bool:
+        return node.type != "file_redirect" or "<" in self.low.text(node).partition(">")[0][:8]
+
+    def _redirected_body(
+        self, node: "Node", body: "list[Node]", redirects: "list[Node]", extra: list[Word], folders: Folders
+    ) -> tuple[Folders, Folders]:
         if not body:
             if extra:
                 self._add(Member(tuple(extra), folders=folders, raw=self.low.text(node)))
@@ -375,7 +441,8 @@ class _Walk:
         if node.type == "herestring_redirect":
             for part in parts:
                 if part.is_named:
-                    self._word(part, folders)
+                    word = self._word(part, folders)
+                    self.texts.append(word.text if word.text is not None else word.raw.strip("\"'"))
             return
         operator = next((self.low.text(part) for part in parts if not part.is_named), "")
         words = [part for part in parts if part.is_named and part.type != "file_descriptor"]
@@ -390,7 +457,8 @@ class _Walk:
         extra.extend(self._word(part, folders) for part in words[1:])
         if operator in ("<&", ">&") and target.text is not None and re.fullmatch(r"[0-9]+-?|-", target.text):
             return
-        self.redirects.append(Redirect(target, operator not in ("<", "<&"), folders))
+        for each in target.several or target.choices or (target,):
+            self.redirects.append(Redirect(each, operator not in ("<", "<&"), folders))
 
     def _heredoc(self, node: "Node", folders: Folders, extra: list[Word]) -> None:
         start = body = end = None
@@ -411,6 +479,8 @@ class _Walk:
                 raise Opaque(f"{part.type!r} behind a here-document is not analysed")
         if start is None or end is None:
             raise Opaque("a here-document without an end")
+        if body is not None:
+            self.texts.append(self.low.text(body))
         self._check_heredoc(node, start, end)
         word = self.low.text(start)
         if body is not None and not (word.startswith(("'", '"', "\\"))):
@@ -448,20 +518,58 @@ class _Walk:
             raise Opaque("a word that is the number of a redirection")
         pending = self.low.inner[before:]
         del self.low.inner[before:]
+        output: Output | None = None
         for inner in pending:
-            self._statement(inner, folders)
+            output = self._substituted(inner, folders)
+        if word.hole == "$(":
+            known = with_output(word, output) if output is not None and len(pending) == 1 else None
+            return known or word
+        if word.hole in self.values:
+            return settle(word, self.values[word.hole])
+        if word.hole == "PWD":
+            return with_output(word, Output("here")) or word
+        if word.text is None and not word.single:
+            several = spread(word.raw)
+            if several:
+                return Word(text=None, raw=word.raw, single=False, several=several)
         return word
+
+    def _substituted(self, node: "Node", folders: Folders) -> Output | None:
+        """Walk a substitution; what is known of its output."""
+        start = len(self.members)
+        self._statement(node, folders)
+        body = [part for part in node.children if part.is_named]
+        if node.type != "command_substitution" or len(body) != 1:
+            return None
+        found = [member.words for member in self.members[start:] if not member.env]
+        steps = [part for part in body[0].children if part.is_named] if body[0].type == "pipeline" else body
+        if len(found) != len(steps) or len(found) != len(self.members) - start:
+            return None
+        reads_file = body[0].type == "redirected_statement" and found[0][:1] and found[0][0].text == "wc"
+        if not reads_file and not all(self._plain_shape(step) for step in steps):
+            return None
+        return output_of(found)
+
+    def _plain_shape(self, node: "Node") -> bool:
+        if node.type == "redirected_statement":
+            aside = [part for part in node.children if part.type in _REDIRECTS]
+            if not all(re.fullmatch(r"2>\s*(/dev/null|&1)", self.low.text(part)) for part in aside):
+                return False
+            node = node.children[0]
+        return node.type == "command" and not any(part.type in _REDIRECTS for part in node.children)
 
     def _command(self, node: "Node", folders: Folders, extra: list[Word]) -> tuple[Folders, Folders]:
         words: list[Word] = []
         env: list[tuple[str, Word]] = []
         behind: list[Word] = []
+        piped = self.piped
         for part in self.low.inline(node):
             kind = part.type
             if kind == "variable_assignment":
                 env.append(self._pair(part, folders))
             elif kind in _REDIRECTS:
                 self._redirect(part, folders, behind)
+                piped = None if self._is_input(part) else piped
             elif kind == "command_name":
                 inner = self.low.children(part)
                 if len(inner) != 1:
@@ -471,10 +579,33 @@ class _Walk:
                 words.append(self._word(part, folders))
             else:
                 raise Opaque(f"{kind.replace('_', ' ')} in a command is not analysed")
-        words = [*words, *behind, *extra] if words else [*behind, *extra]
-        member = Member(tuple(words), tuple(env), folders, self.low.text(node))
-        self._add(member)
+        words = _flat([*words, *behind, *extra])
+        raw = self.low.text(node)
+        for each in variants(words):
+            self._add(Member(each, tuple(env), folders, raw, piped=piped))
+        member = Member(tuple(words), tuple(env), folders, raw)
+        self._take_values(member)
         return self._moved(member, folders)
+
+    def _take_values(self, member: Member) -> None:
+        """What a command does to the shell's variables."""
+        words = member.words
+        name = member.name
+        variables = [word.text for word in words[1:] if word.text != "-r"]
+        whole = all(variable == "IFS" and value.text == "" for variable, value in member.env)
+        if name == "read" and self.piped is not None and whole and len(variables) == 1 and variables[0] is not None:
+            self.values[variables[0]] = (Word(text=None, raw="…", output=self.piped),)
+            return
+        if not words or name in _ASSIGNERS:
+            for word in words[1:]:
+                if word.text is None:
+                    self.values = {}
+                    return
+                self.values.pop(word.text.split("=")[0], None)
+            for variable, _ in member.env:
+                self.values.pop(variable, None)
+        elif name is None or name in _RUNS_HERE:
+            self.values = {}
 
     def _add(self, member: Member) -> None:
         if len(self.members) >= MEMBER_LIMIT:
@@ -485,13 +616,14 @@ class _Walk:
             self.shadow = self.shadow or f"{name} changes what later commands mean"
         if name in _ASSIGNERS:
             for word in member.words[1:]:
-                if word.text is not None and word.text.split("=")[0].split("[")[0] in _SHADOW_NAMES:
+                if word.text is not None and word.text.split("=")[0].split("[")[0] in SHADOW_NAMES:
                     self.shadow = self.shadow or f"it sets {word.text.split('=')[0]}"
         for variable, _ in member.env:
-            self._check_variable(variable)
+            if not (variable == "IFS" and name == "read"):
+                self._check_variable(variable)
 
     def _check_variable(self, name: str) -> None:
-        if name in _SHADOW_NAMES or name.startswith(("LD_", "DYLD_", "BASH_FUNC")):
+        if name in SHADOW_NAMES or name.startswith(("LD_", "DYLD_", "BASH_FUNC")):
             self.shadow = self.shadow or f"it sets {name}"
 
     def _moved(self, member: Member, folders: Folders) -> tuple[Folders, Folders]:
@@ -510,7 +642,7 @@ class _Walk:
         elif len(targets) > 1 or targets[0].path is None or targets[0].path.startswith("-") or not targets[0].path:
             there = None
         else:
-            there = _enter(folders, targets[0].path)
+            there = enter(folders, targets[0].path, logical=True)
         return there, _join(folders, there)
 
     def _pair(self, node: "Node", folders: Folders) -> tuple[str, Word]:
@@ -526,11 +658,23 @@ class _Walk:
     def _assignment(self, node: "Node", folders: Folders) -> None:
         if node.type != "variable_assignment":
             raise Opaque("an assignment that is not analysed")
-        name, _ = self._pair(node, folders)
+        name, value = self._pair(node, folders)
         self._assigned(name)
+        # what stands behind = is neither cut at blanks nor taken for a pattern of names
+        if value.glob is not None:
+            value = Word(text=None, raw=value.raw)
+        if any(part.type == "+=" for part in node.children):
+            self.values.pop(name, None)
+            return
+        found = value.choices or (value,)
+        self.assigned.extend(each.text for each in found if each.text)
+        if all(_settled(each) for each in found):
+            self.values[name] = found
+        else:
+            self.values.pop(name, None)
 
     def _assigned(self, name: str) -> None:
-        if not _plain_variable(name):
+        if not plain_variable(name):
             self.shadow = self.shadow or f"it sets {name}"
 
     def _declaration(self, node: "Node", folders: Folders) -> None:
@@ -540,14 +684,18 @@ class _Walk:
                 name, value = self._pair(part, folders)
                 text = None if value.text is None else f"{name}={value.text}"
                 words.append(Word(text=text, raw=self.low.text(part)))
+                self.assigned.extend([value.text] if value.text else [])
                 self._check_variable(name)
+                self.values.pop(name, None)
             elif part.type in ("variable_name", "special_variable_name"):
                 words.append(Word(text=self.low.text(part), raw=self.low.text(part)))
             elif part.type in WORDS or not part.is_named:
                 words.append(self._word(part, folders))
             else:
                 raise Opaque(f"{part.type.replace('_', ' ')} is not analysed")
-        self._add(Member(tuple(words), folders=folders, raw=self.low.text(node)))
+        member = Member(tuple(words), folders=folders, raw=self.low.text(node))
+        self._add(member)
+        self._take_values(member)
 
     # -- tests --------------------------------------------------------------------------------------
 
@@ -579,34 +727,35 @@ class _Walk:
                 words.append(Word(text=self.low.text(part), raw=self.low.text(part)))
             elif part.type in ("unary_expression", "binary_expression", "parenthesized_expression"):
                 self._test_parts(part, folders, words, double)
+            elif part.type == "regex" and _PLAIN_REGEX.fullmatch(self.low.text(part)):
+                continue
             elif part.type in ("regex", "extglob_pattern"):
                 if re.search(r"[$`(]", self.low.text(part)):
                     raise Opaque("an expansion inside a pattern")
             elif part.type in WORDS:
                 word = self._word(part, folders)
-                if numbers and not re.fullmatch(r"-?[0-9]+", word.text or ""):
+                number = word.output is not None and word.output.kind == "number"
+                if numbers and not number and not re.fullmatch(r"-?[0-9]+", word.text or ""):
                     raise Opaque("a test that can evaluate text")
-                if not double and ((word.text is None and not word.single) or word.text in ("-v", "-R")):
+                if (
+                    not double
+                    and not number
+                    and not word.choices
+                    and ((word.text is None and not word.single) or word.text in ("-v", "-R"))
+                ):
                     raise Opaque("a test whose operators are not certain")
                 words.append(word)
             elif part.is_named or self.low.text(part) not in _OPERATORS_TEST:
                 raise Opaque(f"{part.type!r} in a test is not analysed")
 
 
-def _enter(folders: Folders, target: str) -> Folders:
-    if target.startswith(("/", "~")):
-        return (target,) if ".." not in target.split("/") else None
-    if folders is None:
-        return None
-    steps = [step for step in target.split("/") if step not in ("", ".")]
-    climbing = 0
-    while climbing < len(steps) and steps[climbing] == "..":
-        climbing += 1
-    # `..` behind a name depends on links: bash goes back by name, the system by target
-    if ".." in steps[climbing:] or (climbing and any(folder != "" for folder in folders)):
-        return None
-    path = "/".join(steps)
-    return tuple(dict.fromkeys(f"{folder}/{path}" if folder and path else folder or path for folder in folders))
+def _flat(words: list[Word]) -> list[Word]:
+    return [each for word in words for each in (word.several or (word,))]
+
+
+def _settled(word: Word) -> bool:
+    """Whether the word can be kept as a variable's value."""
+    return word.text is not None or word.glob is not None or word.output is not None
 
 
 def _mild(member: Member) -> bool:
@@ -618,4 +767,4 @@ def _mild(member: Member) -> bool:
         )
     if member.name == "exec":
         return bool(words)
-    return member.name == "readonly" and not words
+    return member.name in ("readonly", "alias", "hash", "history", "dirs", "shopt") and not words

@@ -1,7 +1,9 @@
 """What a shell command touches, for the scheduler: nothing, only reads, or changes."""
 
-from tugline.rules.shell import Analysis, analyse
-from tugline.rules.shell_commands import Reads, reads
+from tugline.rules.shell import analyse
+from tugline.rules.shell_commands import reads
+from tugline.rules.shell_options import Reads
+from tugline.rules.shell_parts import Analysis
 from tugline.rules.shell_wrappers import plain
 
 
@@ -26,7 +28,7 @@ def _all_reads(analysis: Analysis) -> list[Reads] | None:
         argv = plain(member)
         if not member.words:
             continue
-        reading = reads(argv) if argv is not None else None
+        reading = reads(argv, member.piped) if argv is not None else None
         if reading is None:
             return None
         found.append(reading)

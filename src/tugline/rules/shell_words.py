@@ -1,8 +1,8 @@
 """Words of a shell command: what is certain about the text that a program would get."""
 
 import re
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
 
@@ -16,11 +16,28 @@ class Opaque(Exception):
     """The command cannot be analysed; the text says why."""
 
 
+class Output(Struct, frozen=True):
+    """What is known of a command's output where it stands for words.
+
+    `listing`: names of files below `starts`, which may be cut at blanks (`split`) and lead elsewhere (`links`).
+    `name`: one word without a slash before it, such as a revision. `number`: digits. `top`: the top folder of the
+    repository, `here` the working folder, each with `rest` behind it.
+    """
+
+    kind: Literal["listing", "name", "number", "top", "here"]
+    starts: "tuple[Word, ...]" = ()
+    split: bool = False
+    links: bool = False
+    rest: str = ""
+
+
 class Word(Struct, frozen=True):
     """One word. `text` is exactly what the program gets, `None` where that is not known before it runs.
 
     `glob`: the pattern, where only file names are unknown. `home`: begins with the home folder, written `~`.
-    `single`: it is one word whatever it expands to. `pipe`: it is a process substitution.
+    `single`: it is one word whatever it expands to. `pipe`: it is a process substitution. `hole`: the variable, or
+    `$(`, that alone is not known in it, between `head` and `tail`. `several`: the words that braces make of it.
+    `choices`: all that it can be. `output`: it is what a command prints.
     """
 
     text: str | None
@@ -29,6 +46,12 @@ class Word(Struct, frozen=True):
     home: bool = False
     single: bool = True
     pipe: bool = False
+    hole: str = ""
+    head: str = ""
+    tail: str = ""
+    several: "tuple[Word, ...]" = ()
+    choices: "tuple[Word, ...]" = ()
+    output: Output | None = None
 
     @property
     def path(self) -> str | None:
@@ -53,7 +76,9 @@ _EXPANDS = re.compile(r"(?<!\\)(?:\\\\)*(?:`|\$[A-Za-z0-9_({\[@*#?!$'\"-])")
 _OPEN_END = re.compile(r"(?<!\\)(?:\\\\)*(?:\$|\\)\Z")
 _NUMBERS = re.compile(rb"\$\(\([0-9+*/%() \t<>=-]*\)\)\Z")
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "e": "\x1b", "E": "\x1b", "f": "\f", "v": "\v"}
-_PARAMETER = frozenset(["${", "}", ":-", "-", ":+", "+", "%", "%%", "#", "##"])
+_PARAMETER = frozenset(
+    [*["-", "+", "%", "#", "/", "^", ","], "${", "}", ":-", ":+", "%%", "##", "//", "^^", ",,", "/#", "/%"]
+)
 _PARAMETER_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*|[0-9]+|[@*#?$!-]")
 _VARIABLES = frozenset(["variable_name", "special_variable_name"])
 WORDS = names(
@@ -147,7 +172,9 @@ class Lowering:
         known = all(piece.text is not None for piece in pieces) and not any(piece.home for piece in pieces[1:])
         braces = "{" in bare and ("," in bare or ".." in bare)
         if not known or braces or tilde_unknown or re.search(r"[=:]~", bare):
-            return Word(text=None, raw=raw, single=single and not braces)
+            if braces or tilde_unknown:
+                return Word(text=None, raw=raw, single=single and not braces)
+            return _with_hole(raw, pieces, single=single)
         if any(piece.glob for piece in pieces):
             return Word(text=None, raw=raw, glob=text, home=home, single=False)
         return Word(text=text, raw=raw, home=home)
@@ -178,7 +205,8 @@ class Lowering:
         kind = node.type
         if kind in ("command_substitution", "process_substitution"):
             self.inner.append(node)
-        elif kind == "arithmetic_expansion":
+            return _Piece(None, hole="$(" if kind == "command_substitution" else "")
+        if kind == "arithmetic_expansion":
             if not _NUMBERS.match(self.source[node.start_byte : node.end_byte]):
                 raise Opaque("arithmetic with names, which can run commands")
         elif kind != "brace_expression":
@@ -201,7 +229,7 @@ class Lowering:
         text = self.text(node)
         if not _PARAMETER_NAME.fullmatch(text[1:]):
             raise Opaque("an expansion that the grammar does not account for")
-        return _Piece("~", home=True) if text == "$HOME" else _Piece(None)
+        return _Piece("~", home=True) if text == "$HOME" else _Piece(None, hole=text[1:])
 
     def _parameter(self, node: "Node") -> "_Piece":
         inner = self.tight(node)[1:-1]
@@ -211,6 +239,11 @@ class Lowering:
             raise Opaque("an expansion that can evaluate text")
         if self.text(node) == "${HOME}":
             return _Piece("~", home=True)
+        if len(inner) == 1:
+            return _Piece(None, hole=self.text(inner[0]))
+        if inner[1].type == ":" and all(part.type in (":", "number") for part in inner[1:]):
+            self._whole_numbers(inner[2:])
+            return _Piece(None)
         for part in inner[1:]:
             if part.is_named:
                 if part.type == "regex":
@@ -221,6 +254,11 @@ class Lowering:
             elif part.type not in _PARAMETER:
                 raise Opaque("an expansion that can evaluate text")
         return _Piece(None)
+
+    def _whole_numbers(self, parts: "Sequence[Node]") -> None:
+        # anything else there is arithmetic, which can run commands
+        if not all(re.fullmatch(r":|-?[0-9]+", self.text(part)) for part in parts):
+            raise Opaque("an expansion that can evaluate text")
 
     def _string(self, node: "Node") -> "Iterator[_Piece]":
         at = node.start_byte + 1
@@ -233,7 +271,7 @@ class Lowering:
                     raise Opaque("an expansion that the grammar does not account for")
                 yield _Piece(_double_quoted(text), quoted=True)
             for piece in self._pieces(part):
-                yield _Piece(piece.text, quoted=True, home=piece.home)
+                yield _Piece(piece.text, quoted=True, home=piece.home, hole=piece.hole)
             at = part.end_byte
         if at < node.end_byte - 1 or at == node.start_byte + 1:
             yield _Piece(_double_quoted(self.source[at : node.end_byte - 1].decode("utf-8")), quoted=True)
@@ -247,6 +285,20 @@ class _Piece(Struct, frozen=True):
     quoted: bool = False
     glob: bool = False
     home: bool = False
+    hole: str = ""
+
+
+def _with_hole(raw: str, pieces: list[_Piece], *, single: bool) -> Word:
+    holes = [position for position, piece in enumerate(pieces) if piece.text is None]
+    if len(holes) != 1:
+        return Word(text=None, raw=raw, single=single)
+    others = [piece for piece in pieces if piece.text is not None]
+    plain = not any(piece.glob or piece.home or re.search(r"[=:]?~", piece.bare) for piece in others)
+    if not plain or not pieces[holes[0]].hole:
+        return Word(text=None, raw=raw, single=single)
+    head = "".join(piece.text or "" for piece in pieces[: holes[0]])
+    tail = "".join(piece.text or "" for piece in pieces[holes[0] + 1 :])
+    return Word(text=None, raw=raw, single=single, hole=pieces[holes[0]].hole, head=head, tail=tail)
 
 
 def _bare(raw: str) -> _Piece:

@@ -23,7 +23,9 @@ FREE = frozenset(
     ]
 )
 """Settings that count in any folder: they only forbid."""
-HARMLESS = frozenset(["context", "effort", "limits", "network", "theme", "tools"])
+HARMLESS = frozenset(
+    ["background", "compaction", "context", "effort", "limits", "network", "sessions", "theme", "tools"]
+)
 """Settings that start nothing, reach nothing and allow nothing: in a trusted folder they need no approval of their
 own. A setting that is not named here does."""
 FOREIGN_POWERS = frozenset(
@@ -39,7 +41,6 @@ FOREIGN_POWERS = frozenset(
         "enabledPlugins",
         "extraKnownMarketplaces",
         "fileSuggestion",
-        "hooks",
         "mcpServers",
         "otelHeadersHelper",
         "outputStyle",

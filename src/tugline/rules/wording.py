@@ -3,11 +3,13 @@
 import re
 from collections.abc import Sequence
 
+from tugline.protocol.codec import mend_surrogates
 from tugline.protocol.errors import UsageError
 from tugline.rules.terminal import clean_controls
 
 _RESERVED = re.compile(
-    r"<(?=[^\w<>]{0,8}(?:tool_use_error|system-reminder|teammate-message|instruction-file))", re.IGNORECASE
+    r"<(?=[^\w<>]{0,8}(?:tool_use_error|system-reminder|teammate-message|task-notification|instruction-file))",
+    re.IGNORECASE,
 )
 """The beginning of a tag that is the engine's, also in a spelling that a model may take for it."""
 
@@ -17,7 +19,7 @@ def sound(text: str) -> str:
     try:
         text.encode()
     except UnicodeEncodeError:
-        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+        return mend_surrogates(text)
     return text
 
 
@@ -45,11 +47,11 @@ def unknown_tool(name: str, closest: Sequence[str]) -> str:
 
 
 def invalid_input(tool: str, reason: str) -> str:
-    return engine_error(f"The input of {tool} is invalid: {escape(reason)}. The call was not run.")
+    return engine_error(f"The input of {tool} is invalid: {escape(reason).removesuffix('.')}. The call was not run.")
 
 
 def denied(tool: str, reason: str) -> str:
-    return engine_error(f"The use of {tool} was denied: {escape(reason)}. The call was not run.")
+    return engine_error(f"The use of {tool} was denied: {escape(reason).removesuffix('.')}. The call was not run.")
 
 
 def interrupted(tool: str, *, started: bool) -> str:

@@ -16,7 +16,7 @@ import anyio.to_thread
 from tugline.loop.executor import is_call_cancelled
 from tugline.loop.transcript import Transcript
 from tugline.loop.voice import Voice
-from tugline.ports import FileStat, Workspace, WorkspaceError
+from tugline.ports import FileStat, Moved, Unlookable, Workspace, WorkspaceError
 from tugline.protocol.errors import SessionError
 from tugline.protocol.events import Event, Notice, TurnStarted
 from tugline.protocol.ids import CallId
@@ -24,7 +24,6 @@ from tugline.protocol.records import FileChange, FilesChanged, FileState
 from tugline.rules.changes import same
 from tugline.rules.paths import inside
 from tugline.rules.rewinding import digest_of
-from tugline.workspaces.snapshots import Moved, Unlookable
 
 LAST_LOOK = 3.0
 """Seconds that a session which is closed may take to see what its last calls did."""
@@ -44,7 +43,7 @@ class Contents(Protocol):
 
 
 class Tree(Protocol):
-    """A work tree that can be looked at (`workspaces.snapshots`)."""
+    """A work tree that can be looked at (`workspaces.snapshots.WorkTree`)."""
 
     root: str
     trouble: str

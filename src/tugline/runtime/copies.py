@@ -8,7 +8,7 @@ from msgspec import structs
 from tugline.loop.executor import Gear
 from tugline.protocol.events import SessionBranched
 from tugline.protocol.ids import SessionId
-from tugline.rules.exports import ExportFormat
+from tugline.protocol.sessions import ExportFormat
 
 Export = Callable[[str | None, ExportFormat | None], str]
 """Writes the session's document to a path in a format, where they are given; returns the path. May block."""

@@ -24,7 +24,6 @@ from tugline.rules import wording
 from tugline.rules.changes import same
 from tugline.rules.rewinding import Found, Target, last_rewind, since, step, targets
 from tugline.runtime.checkpoints import Checkpoints
-from tugline.workspaces import restoring
 
 DONE = ("restore", "delete", "recreate")
 TOLD = 20
@@ -93,6 +92,8 @@ class FilePast:
 
     def _planned(self, targets: Sequence[Target], force: bool) -> list[_Planned]:
         """What is to be done, last with those files that others stand in the way of: these are removed by then."""
+        from tugline.workspaces import restoring  # noqa: PLC0415  imported here: start-up cost
+
         planned: list[_Planned | None] = []
         in_the_way: list[tuple[Target, str]] = []
         for target in targets:
@@ -148,6 +149,8 @@ class FilePast:
 
     def _unchanged(self, one: _Planned) -> bytes | None:
         """What stands there, if it is still what was looked at."""
+        from tugline.workspaces import restoring  # noqa: PLC0415  imported here: start-up cost
+
         path = one.target.path
         if one.now is None and os.path.isdir(path) and not os.path.islink(path):
             restoring.clear(path)
@@ -157,6 +160,8 @@ class FilePast:
         return data
 
     async def _put_back(self, one: _Planned, identity: str) -> FileStep:
+        from tugline.workspaces import restoring  # noqa: PLC0415  imported here: start-up cost
+
         wanted, path = one.target.wanted, one.target.path
 
         def work() -> None:

@@ -1,6 +1,6 @@
 """A session's past: what the person said, and going back to it."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import get_args
 
 import anyio
@@ -42,6 +42,8 @@ class Past:
         self._log = log
         self._cwd = cwd
         self._files = files
+        self.cleared: Callable[[], Awaitable[None]] | None = None
+        """Hears that the conversation begins anew."""
 
     @property
     def session(self) -> str:
@@ -115,6 +117,8 @@ class Past:
         """The conversation begins anew; the file keeps what was."""
         await self._go_back(None)
         self._gear.voice.say(ConversationRewound, prompt=None, text="")
+        if self.cleared is not None:
+            await self.cleared()
 
     async def _go_back(self, node: MessageId | None) -> None:
         self._gear.transcript.note(Rewound(to=node))

@@ -1,15 +1,12 @@
 """Plan mode: entered by the person or the model, left with an approved plan; the model is always told which it is."""
 
-from collections.abc import Sequence
-
 from tugline.loop.inbox import Inbox, Letter
+from tugline.loop.transcript import Transcript
 from tugline.protocol.blocks import Text
-from tugline.protocol.commands import PromptContent
 from tugline.protocol.errors import SessionError, ToolError
 from tugline.protocol.ids import CallId
-from tugline.protocol.messages import Message
 from tugline.protocol.permissions import PlanQuestion, RejectPlan
-from tugline.protocol.specs import Display, Mode, Result
+from tugline.protocol.specs import Display, Mode, ModelCard, Result
 from tugline.rules import planning, wording
 from tugline.runtime.questions import Questions
 from tugline.runtime.standing import Standing
@@ -26,18 +23,30 @@ class Planning:
     changes again, so that the model is never told of a change that is none.
     """
 
-    def __init__(self, standing: Standing, questions: Questions, file: PlanFile, inbox: Inbox) -> None:
+    def __init__(
+        self, standing: Standing, questions: Questions, file: PlanFile, inbox: Inbox, transcript: Transcript
+    ) -> None:
         self.file = file
         self._standing = standing
         self._questions = questions
         self._inbox = inbox
+        self._transcript = transcript
+        self._epoch = -1
         self._before: Mode = "default"
         self._known = False
         self._pending: tuple[Letter, bool] | None = None
 
-    def begin(self, messages: Sequence[Message]) -> None:
-        """The session begins, or goes on with what was said."""
-        self._known = planning.told_on(messages)
+    def refresh(self) -> None:
+        """Before a prompt. Where the conversation has become another one (resumed, shortened, rewound), what it tells
+        is what the model knows."""
+        transcript = self._transcript
+        if self._epoch == transcript.epoch:
+            return
+        self._epoch = transcript.epoch
+        if self._pending is not None:
+            self._inbox.take_back(self._pending[0])
+            self._pending = None
+        self._known = planning.told_on(transcript.messages)
         if self._standing.mode == "plan":
             self.file.prepare()
         self._tell()
@@ -120,12 +129,27 @@ class Planning:
         wanted = (self._before, *WORK_MODES)
         return tuple(dict.fromkeys(mode for mode in wanted if mode not in self._standing.forbidden))
 
-    def restored(self) -> PromptContent:
-        """The plan, for the head of a conversation that is shortened; nothing where there is none. What the model is
-        told of plan mode after it stands behind it."""
-        plan, on = self.file.read(), self._standing.mode == "plan"
-        self._knows(on)
-        words = [planning.restored(plan, self.file.path)] if plan.strip() else []
-        if on:
-            words.append(planning.entered(self.file.path))
-        return tuple(Text(wording.reminder(text)) for text in words)
+
+class KeptMode:
+    """That plan mode is on, for the head of a conversation that is shortened."""
+
+    def __init__(self, standing: Standing, file: PlanFile) -> None:
+        self._standing = standing
+        self._file = file
+
+    async def recall(self, room: int, card: ModelCard) -> str:
+        """What the model is told of it."""
+        return planning.entered(self._file.path) if self._standing.mode == "plan" else ""
+
+
+class KeptPlan:
+    """The plan, for the head of a conversation that is shortened."""
+
+    def __init__(self, file: PlanFile) -> None:
+        self._file = file
+
+    async def recall(self, room: int, card: ModelCard) -> str:
+        """The plan; where there is no room for it, its beginning."""
+        plan = self._file.read().strip()
+        fitting = plan if len(plan) <= 3 * room else plan[: 3 * room] + "\n[The rest stands in the file.]"
+        return planning.restored(wording.escape(fitting), self._file.path) if plan else ""

@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from types import TracebackType
-from typing import Any, Self, get_args
+from typing import Any, Protocol, Self, get_args
 
 import anyio
 from anyio.abc import TaskGroup
@@ -17,6 +17,7 @@ from tugline.loop.turn import SAVE_LIMIT, Turn
 from tugline.protocol.blocks import Document, Image, Text
 from tugline.protocol.commands import (
     AddDirectory,
+    Background,
     Clear,
     Command,
     Compact,
@@ -31,6 +32,7 @@ from tugline.protocol.commands import (
     SetModel,
     Snip,
     Steer,
+    StopTask,
     Uncompact,
 )
 from tugline.protocol.errors import SessionError, TuglineError, UsageError
@@ -38,22 +40,24 @@ from tugline.protocol.events import (
     CommandAnswered,
     Crashed,
     EndReason,
+    Event,
     ModelChanged,
     Notice,
     SessionRenamed,
     SessionStarted,
     TurnFinished,
 )
-from tugline.protocol.ids import MessageId, QuestionId, SessionId
+from tugline.protocol.ids import MessageId, QuestionId, SessionId, TaskId
 from tugline.protocol.messages import User
 from tugline.protocol.permissions import Answer
 from tugline.protocol.records import Compacted, Titled
+from tugline.protocol.sessions import ExportFormat
 from tugline.protocol.specs import FileStep, Mode
+from tugline.protocol.tasks import Task
 from tugline.protocol.trust import TrustAnswer, TrustQuestion
 from tugline.protocol.usage import Spend
 from tugline.rules import wording
 from tugline.rules.costs import Costs
-from tugline.rules.exports import ExportFormat
 from tugline.rules.filling import Filling
 from tugline.rules.history import Spoken
 from tugline.runtime.attendant import Attendant, InquiryCallback, PermissionCallback, PlanCallback
@@ -69,7 +73,34 @@ from tugline.runtime.shortening import Shortening
 from tugline.runtime.slash import SlashCommand, SlashCommands
 from tugline.runtime.standing import Standing
 from tugline.runtime.standing_commands import Place, standing_commands
+from tugline.runtime.tasks import Tasks
 from tugline.runtime.titles import Titles
+
+
+class Occasions(Protocol):
+    """Hears what happens to a session."""
+
+    def begin(self, tasks: TaskGroup, wake: Callable[[str], None], rename: Callable[[str], Any]) -> None:
+        """It is open. `wake` tells the model something that does not wait for a prompt."""
+        ...
+
+    async def prompt(self, prompt: User) -> None:
+        """A turn is about to begin with this. Raises `PromptRefused`."""
+        ...
+
+    async def cleared(self) -> None:
+        """The conversation begins anew."""
+        ...
+
+    async def closing(self) -> None:
+        """It is about to be closed; what runs is broken off behind this."""
+        ...
+
+    async def ended(self, reason: str) -> None:
+        """It is closed, and nothing of it runs any more."""
+        ...
+
+    def hear(self, event: Event) -> None: ...
 
 
 class Session:
@@ -91,6 +122,9 @@ class Session:
         titles: Titles | None = None,
         shortening: Shortening,
         place: Place,
+        tasks: Tasks,
+        occasions: Occasions | None = None,
+        list_hooks: Callable[[], str] = lambda: "There are no hooks.",
         title: str = "",
         resources: AsyncExitStack,
     ) -> None:
@@ -110,6 +144,11 @@ class Session:
         self.notes = notes
         self._titles = titles
         self.shortening = shortening
+        self.tasks = tasks
+        self.occasions = occasions
+        """What hooks hear of; `None` where there are none."""
+        self.list_hooks = list_hooks
+        """The configured hooks, as text for a person."""
         self._title = title
         self.place = place
         """What is known of the folder that it works in."""
@@ -122,34 +161,51 @@ class Session:
         self._wake = anyio.Event()
         self._turn: Turn | Interlude[Any] | None = None
         self._current: MessageId | None = None
-        self._tasks: TaskGroup | None = None
+        self._group: TaskGroup | None = None
         self._letters_start = not agent.gear.inbox.rouses  # what an earlier process left waits for a prompt
+        agent.gear.inbox.bell = self._ring
         self._closed = False
+        self.wakes = True
+        """Whether what happens beside the conversation begins a turn when none runs."""
         self.opening: SessionStarted | None = None
         """What the session began with; subscribers of later hours find it here."""
 
     async def __aenter__(self) -> Self:
-        self._tasks = anyio.create_task_group()
-        await self._tasks.__aenter__()
+        await self.tasks.__aenter__()
+        self._group = anyio.create_task_group()
+        await self._group.__aenter__()
         self.opening = self._started()
         self.bus.publish(self.opening)
         for text in self.notices:
             self.agent.gear.voice.say(Notice, level="warning", text=text)
         if self._title:
             self.rename(self._title)
-        self._tasks.start_soon(self._serve)
+        if self.occasions is not None:
+            self.past.cleared = self.occasions.cleared
+            self.bus.attach(self.occasions.hear)
+            self.occasions.begin(self._group, self._tell_at_once, self.rename)
+        self._group.start_soon(self._serve)
         if self.place.trust_question is not None:
-            self._tasks.start_soon(self._ask_trust, self.place.trust_question)
+            self._group.start_soon(self._ask_trust, self.place.trust_question)
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._closed = True
-        assert self._tasks is not None
-        self._tasks.cancel_scope.cancel()
+        assert self._group is not None
+        if self.occasions is not None:
+            with anyio.CancelScope(shield=True):
+                await self.occasions.closing()
+        self._group.cancel_scope.cancel()
         try:
-            await self._tasks.__aexit__(None, None, None)
+            try:
+                await self._group.__aexit__(None, None, None)
+            finally:
+                await self.tasks.__aexit__(None, None, None)
+            if self.occasions is not None:
+                with anyio.CancelScope(shield=True):
+                    await self.occasions.ended("other")
         finally:
             self.bus.close()
             for waiting in self._waiting:
@@ -170,6 +226,10 @@ class Session:
             except SessionError:
                 pass  # told when it happened; closing cannot mend it
 
+    def _tell_at_once(self, text: str) -> None:
+        """Something beside the turn has words for the model that do not wait for a prompt."""
+        self.agent.gear.inbox.put(Letter((Text(wording.reminder(text)),)), ring=True)
+
     def attend(
         self,
         *,
@@ -178,9 +238,9 @@ class Session:
         plan: PlanCallback | None = None,
     ) -> None:
         """Let these callbacks answer what is asked."""
-        assert self._tasks is not None, "attend() comes after entering the session"
+        assert self._group is not None, "attend() comes after entering the session"
         attendant = Attendant(
-            self.questions, self.agent.gear.voice, self._tasks, permission=permission, inquiry=inquiry, plan=plan
+            self.questions, self.agent.gear.voice, self._group, permission=permission, inquiry=inquiry, plan=plan
         )
         self.bus.attach(attendant.hear)
         self.questions.attended = True
@@ -264,6 +324,26 @@ class Session:
         self.agent.gear.voice.say(SessionRenamed, title=name)
         return name
 
+    # -- work beside the conversation
+
+    def background(self, task: TaskId | None = None) -> tuple[Task, ...]:
+        """Stop waiting for what runs in the foreground, or for that task; which those were. The work goes on."""
+        return self.tasks.table.release(task)
+
+    async def stop_task(self, task: TaskId) -> Task:
+        """End a task; the model is told."""
+        self._require_task(task)
+        return await self.tasks.end(task)
+
+    def _require_task(self, task: TaskId) -> None:
+        if self.tasks.find(task) is None:
+            raise UsageError(f"There is no task {task}.")
+
+    def _ring(self) -> None:
+        if self.wakes:
+            self._letters_start = True
+            self._wake.set()
+
     # -- commands
 
     def send(self, command: Command) -> None:
@@ -280,9 +360,7 @@ class Session:
                 words = User(self.agent.ids.message(), as_content(content), "letter")
                 if self.busy:
                     self.agent.gear.transcript.queue(words)
-                self.agent.gear.inbox.put(Letter(as_content(content), id=words.id))
-                self._letters_start = True
-                self._wake.set()
+                self.agent.gear.inbox.put(Letter(as_content(content), id=words.id), ring=True)
             case Interrupt():
                 self.interrupt()
             case Reply(question, answer):
@@ -292,9 +370,15 @@ class Session:
             case _:
                 self._change(command)
 
-    def _change(self, command: SetMode | AddDirectory | SetModel | Rename) -> None:
+    def _change(self, command: SetMode | AddDirectory | SetModel | Rename | Background | StopTask) -> None:
         """What takes effect at once, also in a running turn."""
         match command:
+            case Background(task):
+                self.background(task)
+            case StopTask(task):
+                self._require_task(task)
+                assert self._group is not None
+                self._group.start_soon(self.stop_task, task)
             case SetMode(mode):
                 if mode not in get_args(Mode):
                     raise UsageError(f"The mode must be one of {', '.join(get_args(Mode))}, not {mode!r}.")
@@ -427,7 +511,7 @@ class Session:
         if called is not None:
             self._settle(prompt, await self._answer(prompt, *called))
             return
-        turn = self._turn = Turn(self.agent, prompt, self._with_mentions)
+        turn = self._turn = Turn(self.agent, prompt, self._prepared)
         self._current = prompt.id
         try:
             finished = await turn.run()
@@ -436,7 +520,7 @@ class Session:
         finally:
             self._turn = self._current = None
         # letters left behind by an interrupt or a limit wait for the next prompt
-        self._letters_start = finished.reason == "completed"
+        self._letters_start = finished.reason == "completed" and self.wakes
         self._settle(prompt, finished)
         self._find_title(prompt, finished)
 
@@ -445,8 +529,8 @@ class Session:
         if self._titles is None or finished.reason != "completed" or not self._titles.due():
             return
         words = "\n".join(block.text for block in prompt.content if isinstance(block, Text))
-        if words.strip() and self._tasks is not None:
-            self._tasks.start_soon(self._titles.make, words, finished.text)
+        if words.strip() and self._group is not None:
+            self._group.start_soon(self._titles.make, words, finished.text)
 
     def _settle(self, prompt: User, finished: TurnFinished) -> None:
         if prompt.id in self._awaited:
@@ -494,7 +578,10 @@ class Session:
         gear.voice.publish(finished)
         return finished
 
-    async def _with_mentions(self, prompt: User) -> User:
+    async def _prepared(self, prompt: User) -> User:
+        self.place.refresh()
+        if self.occasions is not None:
+            await self.occasions.prompt(prompt)
         if self._mentions is None or prompt.source != "person":
             return prompt
         blocks = tuple(part for part in prompt.content if isinstance(part, Text | Image | Document))

@@ -1,21 +1,23 @@
 """The slash commands that concern the session itself."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol, cast, get_args
 
 from tugline.protocol.commands import RewindWhat
 from tugline.protocol.errors import UsageError
 from tugline.protocol.records import Compacted
+from tugline.protocol.sessions import FORMATS
 from tugline.protocol.specs import FileStep
 from tugline.rules import costs, filling
-from tugline.rules.exports import FORMATS
 from tugline.rules.filling import Filling
 from tugline.rules.history import Spoken
+from tugline.rules.tasks import listed
 from tugline.runtime.copies import Copies
 from tugline.runtime.notes import Notes
 from tugline.runtime.past import Past, RewindPreview
 from tugline.runtime.shortening import Shortening
 from tugline.runtime.slash import NOTE, SlashCommand, SlashCommands
+from tugline.runtime.tasks import Tasks
 
 _EXPORT = f"[{'|'.join(FORMATS)}] [FILE]"
 REWIND_TAKES = "[N [files|both|preview]]"
@@ -33,9 +35,11 @@ class Host(Protocol):
 
     commands: SlashCommands
     past: Past
+    list_hooks: Callable[[], str]
     copies: Copies
     notes: Notes
     shortening: Shortening
+    tasks: Tasks
 
     def context(self) -> Filling:
         """What fills its context."""
@@ -64,11 +68,15 @@ def session_commands(session: Host) -> list[SlashCommand]:
         SlashCommand("uncompact", "bring back what the last compaction took away", lambda words: _uncompact(session)),
         SlashCommand("context", "what fills the context", lambda words: _context(session)),
         SlashCommand("cost", "what the session has cost, and its prompt cache", lambda words: _cost(session)),
+        SlashCommand(
+            "hooks", "the hooks that run, where they come from, what does not count", lambda words: _hooks(session)
+        ),
         SlashCommand("export", "write the conversation as a document", lambda words: _export(session, words), _EXPORT),
         SlashCommand(
             "branch", "go on in a copy; what was stays as it is", lambda words: _branch(session, words), "[NAME]"
         ),
         SlashCommand("memory", "the files of instructions; #TEXT adds a line", lambda words: _memory(session, words)),
+        SlashCommand("tasks", "what runs, or ran, in the background", lambda words: _tasks(session)),
         SlashCommand(
             "rewind", "go back to before one of your prompts", lambda words: _rewind(session, words), REWIND_TAKES
         ),
@@ -116,6 +124,10 @@ async def _cost(session: Host) -> str:
     return costs.rendered(await session.past.costs())
 
 
+async def _hooks(session: Host) -> str:
+    return session.list_hooks()
+
+
 async def _export(session: Host, words: str) -> str:
     first, _, rest = words.partition(" ")
     form = next((form for form in FORMATS if form == {"md": "markdown"}.get(first, first)), None)
@@ -138,6 +150,10 @@ async def _memory(session: Host, words: str) -> str:
     if verb != NOTE[1]:
         raise UsageError("/memory lists the files of instructions; /memory add TEXT, or #TEXT, adds a line.")
     return f"Noted in {await session.notes.add(text)}"
+
+
+async def _tasks(session: Host) -> str:
+    return listed(session.tasks.all()) or "Nothing runs in the background."
 
 
 async def _rewind(session: Host, words: str) -> str:

@@ -8,7 +8,7 @@ from msgspec import structs
 from tugline.protocol.errors import UsageError
 from tugline.protocol.permissions import Behavior, Destination, PermissionUpdate, Remember, Verdict
 from tugline.protocol.specs import Mode
-from tugline.rules.permission import Expand, Policy, Query, Resolve, decide, hides
+from tugline.rules.permission import Expand, Policy, Query, Resolve, Survey, decide, hides, speaks_of
 from tugline.rules.rule import Rule, parse_rule
 
 SESSION = "this session"
@@ -47,6 +47,7 @@ class Standing:
         resolve: Resolve,
         *,
         expand: Expand | None = None,
+        survey: Survey | None = None,
         keeper: Keeper | None = None,
         forbidden: frozenset[Mode] = frozenset(),
     ):
@@ -55,6 +56,7 @@ class Standing:
         self.told: Told = lambda before, after: None
         self.resolve = resolve
         self._expand = expand
+        self._survey = survey
         self._keeper = keeper
 
     @property
@@ -94,7 +96,12 @@ class Standing:
 
     def judge(self, query: Query) -> Verdict:
         """The verdict on a call."""
-        return decide(query, self.policy, self.resolve, self._expand)
+        return decide(query, self.policy, self.resolve, self._expand, self._survey)
+
+    def speaks_of(self, rule: str, query: Query) -> bool:
+        """Whether a permission rule speaks of the call, or may do so. It is read as a deny rule is: what a guard
+        watches is looked for behind every wrapper."""
+        return speaks_of(parse_rule(rule, "deny"), query, self.policy, self.resolve, self._expand, self._survey)
 
     def hides(self, name: str, target: str) -> bool:
         """Whether a deny rule forbids to read this file; searches leave it out."""

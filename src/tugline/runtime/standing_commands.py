@@ -21,11 +21,13 @@ SHOWN = 50
 
 class Place(Struct, frozen=True, eq=False):
     """What is known of the folder that a session works in. `trust` says why its settings count; `withheld` are those
-    that do not, with their files; `plan` reads the plan and names its file; `sandbox` says what limits commands."""
+    that do not, with their files; `refresh` sees to it before a prompt that the model knows of plan mode;
+    `plan` reads the plan and names its file; `sandbox` says what limits commands."""
 
     project_root: str
     trust: str
     withheld: tuple[tuple[str, str], ...]
+    refresh: Callable[[], None]
     plan: Callable[[], str]
     plan_file: str
     sandbox: Callable[[], str]

@@ -9,7 +9,6 @@ that came by both ways is kept once. Nothing else of git is needed to read or wr
 
 import os
 import re
-import shutil
 import time
 import zlib
 from collections.abc import Callable, Iterator
@@ -26,10 +25,12 @@ from tugline.stores.sessions import ARCHIVE, ENDING
 
 OBJECTS = "objects"
 WORK = "work"
+USED = ("HEAD", "index", "running")
+"""Of a work tree's folder: the first is as old as the folder, the others are written by each look."""
 GRACE = 3_600.0
 """Seconds for which nothing is removed that was just written: its record may not be there yet."""
 LEFT_BEHIND = 7 * 86_400.0
-"""Seconds for which a session that was killed keeps what its snapshots need, to be gone on with."""
+"""Seconds for which a session that was killed keeps what its looks need, to be gone on with."""
 _NAME = re.compile(r"[0-9a-f]{40}")
 
 
@@ -195,10 +196,14 @@ def _oldest_need(work: str, sessions: str, now: float, dry_run: bool) -> float:
     oldest = now
     for folder in _folders(work):
         transcript = os.path.join(sessions, os.path.basename(folder) + ENDING)
-        since = min([now, *(_mtime(os.path.join(tree, "HEAD"), now) for tree in _folders(folder))])
-        if is_busy(transcript) or (os.path.exists(transcript) and now - since < LEFT_BEHIND):
+        times = [_mtime(os.path.join(tree, name), 0.0) for tree in _folders(folder) for name in USED]
+        since, used = min([now, *filter(None, times)]), max([0.0, *times])
+        # by its time, too: a session that went on as a branch has another name than its folder
+        if is_busy(transcript) or now - used < LEFT_BEHIND:
             oldest = min(oldest, since)
         elif not dry_run:
+            import shutil  # noqa: PLC0415  imported here: start-up cost
+
             shutil.rmtree(folder, ignore_errors=True)
     return oldest
 

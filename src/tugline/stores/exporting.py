@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 
 from tugline.protocol.errors import SessionError
-from tugline.rules.exports import ENDINGS, ExportFormat, exported
+from tugline.protocol.sessions import ExportFormat
+from tugline.rules.exports import ENDINGS, exported
 from tugline.rules.masking import mask, secrets_of
 from tugline.stores.chronicle import open_chronicle
 from tugline.stores.sessions import Entry, summarize

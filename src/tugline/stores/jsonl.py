@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from msgspec import Struct, structs
 
-from tugline.protocol.codec import encode
+from tugline.protocol.codec import encode, mended
 from tugline.protocol.errors import SessionError
 from tugline.protocol.records import AnyRecord
 from tugline.stores.lines import last_line_start, lines_backward
@@ -110,7 +110,7 @@ class JsonlLog:
         """Write the line now; raises `SessionError` if the disk does not take it."""
         if self._fd < 0:
             raise SessionError(f"The transcript {self.path} is closed.")
-        line = (b"\n" if self._torn else b"") + encode(structs.replace(record, n=self._lines + 1)) + b"\n"
+        line = (b"\n" if self._torn else b"") + _encoded(structs.replace(record, n=self._lines + 1)) + b"\n"
         written = 0
         try:
             while written < len(line):
@@ -183,6 +183,14 @@ class JsonlLog:
             else:  # a sync that still runs keeps the file open, also where nobody waits for it any more
                 self._flight.add_done_callback(lambda _: os.close(fd))
                 await asyncio.wait([self._flight])
+
+
+def _encoded(record: AnyRecord) -> bytes:
+    """What parts that users bring have put into a record is written as far as it can be."""
+    try:
+        return encode(record)
+    except UnicodeEncodeError:
+        return encode(mended(record))
 
 
 def _kept(fd: int, path: str, use: Callable[[], _Made]) -> _Made:

@@ -30,7 +30,7 @@ from tugline.testing.view import View
 
 Act = Chunk | Pause | Gate | Pings | Garbage | Cut | ErrorEvent
 
-_PLACE = re.compile(r"\{\{\s*(cwd|model|last_tool_result|last_user_text)\s*\}\}")
+_PLACE = re.compile(r"\{\{\s*(?:(cwd|model|last_tool_result|last_user_text)|found (.+?))\s*\}\}")
 
 
 def perform(taken: Taken, usage: Usage) -> Iterator[Act]:
@@ -112,14 +112,15 @@ def tool_use(call: CallId, tool: str, raw: str) -> ToolUse:
 
 
 def fill(taken: Taken) -> Iterator[Part]:
-    """The step's parts with `{{cwd}}`, `{{model}}`, `{{last_tool_result}}`, `{{last_user_text}}` replaced."""
+    """The step's parts with `{{cwd}}`, `{{model}}`, `{{last_tool_result}}`, `{{last_user_text}}` and
+    `{{found PATTERN}}` replaced."""
     if taken.step.literal:
         yield from taken.step.parts
         return
     view = taken.view
 
     def filled(text: str) -> str:
-        return _PLACE.sub(lambda found: _value(found.group(1), view), text) if "{{" in text else text
+        return _PLACE.sub(lambda place: _value(place, view), text) if "{{" in text else text
 
     for part in taken.step.parts:
         match part:
@@ -143,7 +144,10 @@ def _filled(data: Any, fill: Callable[[str], str]) -> Any:
     return data
 
 
-def _value(name: str, view: View) -> str:
+def _value(place: re.Match[str], view: View) -> str:
+    name, pattern = place.groups()
+    if pattern is not None:
+        return _found(pattern, view)
     if name == "cwd":
         cwd = view.cwd()
         if cwd is None:
@@ -156,3 +160,13 @@ def _value(name: str, view: View) -> str:
     if not view.results:
         raise UnexpectedRequest("the script uses {{last_tool_result}}, but the request has no result")
     return view.results[-1].text
+
+
+def _found(pattern: str, view: View) -> str:
+    try:
+        found = view.found(pattern)
+    except re.error as error:
+        raise UnexpectedRequest(f"the script uses {{{{found {pattern}}}}}, which is no pattern: {error}") from None
+    if found is None:
+        raise UnexpectedRequest(f"the script uses {{{{found {pattern}}}}}, but nothing in the conversation matches")
+    return found

@@ -41,6 +41,16 @@ class View(Struct, frozen=True, eq=False):
     stream: bool
     characters: int
     purpose: str = ""
+    said: Sequence[Said] = ()
+
+    def found(self, pattern: str) -> str | None:
+        """The newest text of the conversation that matches, or what the pattern's first group holds of it."""
+        for message in reversed(self.said):
+            for text in (*(result.text for result in reversed(message.results)), *reversed(message.texts)):
+                matches = list(re.finditer(pattern, text))
+                if matches:
+                    return matches[-1].group(1 if matches[-1].re.groups else 0)
+        return None
 
     def cwd(self) -> str | None:
         """The working directory that the request names, if it does."""
@@ -78,6 +88,7 @@ def view_of(
         stream=stream,
         characters=characters,
         purpose=purpose,
+        said=said,
     )
 
 

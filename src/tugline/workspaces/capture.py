@@ -24,6 +24,7 @@ class Capture:
         self._path = spill or ""
         self._spilling = spill is not None
         self._file = -1
+        self._at_once = False
         self._spilled = 0
         self._newlines = 0
         self._open_line = False
@@ -35,7 +36,7 @@ class Capture:
         self.size += len(data)
         self._newlines += data.count(b"\n")
         self._open_line = not data.endswith(b"\n")
-        if self._spilling and self.size > 2 * self._keep:
+        if self._spilling and (self._at_once or self.size > 2 * self._keep):
             self._spill(data)
         missing = self._room - len(self._head)
         if missing > 0:
@@ -45,6 +46,15 @@ class Capture:
             self._tail += data[-self._room :]
             if len(self._tail) > 2 * self._room:
                 del self._tail[: -self._room]
+
+    def keep_all(self) -> str | None:
+        """From now on the file has all that came and comes; its path, `None` where it cannot be kept."""
+        if self._spilling and self._file < 0:
+            self._at_once = True
+            self._spill(b"")
+            if self._ended:
+                self._close()
+        return self._path if self._file >= 0 or self._spilled else None
 
     def end(self) -> None:
         """Nothing more comes: closes the file."""

@@ -128,3 +128,38 @@ def _younger(leader: int) -> Iterable[int]:
         return [pid for pid in listed if leader < pid <= newest]
     # The ids began anew since.
     return [pid for pid in listed if pid > leader or pid <= newest]
+
+
+def start_time(pid: int) -> int:
+    """When a process started, in ticks since the machine did; 0 where that cannot be told or it is dead. With it, an id
+    is not mistaken for one that was given out again."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            fields = file.read().rpartition(b")")[2].split()
+        return 0 if fields[0] in (b"Z", b"X") else int(fields[19])
+    except (OSError, ValueError, IndexError):
+        return 0
+
+
+def marked(marks: set[str]) -> dict[int, str]:
+    """Living processes of this user that carry one of the marks, with it."""
+    found: dict[int, str] = {}
+    wanted = {mark.encode(): mark for mark in marks}
+    try:
+        names = os.listdir("/proc")
+    except OSError:
+        return found
+    for name in names:
+        if not name.isdecimal():
+            continue
+        try:
+            with open(f"/proc/{name}/environ", "rb") as file:
+                data = file.read()
+        except OSError:
+            continue
+        if MARK.encode() not in data:
+            continue
+        for mark, text in wanted.items():
+            if mark in data:
+                found[int(name)] = text
+    return found

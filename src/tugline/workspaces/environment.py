@@ -71,6 +71,11 @@ def child_environment(
     return result
 
 
+def without_traps(variables: Mapping[str, str]) -> dict[str, str]:
+    """The variables, less those that change what a shell does with a command after it was judged."""
+    return {name: value for name, value in variables.items() if not _is_trap(name)}
+
+
 def is_secret_name(name: str) -> bool:
     """Whether a variable of this name usually holds a secret."""
     upper = name.upper()

@@ -11,6 +11,7 @@ from tugline.ports import Confinement, FileStat, Output, Process, WorkspaceError
 from tugline.workspaces import files, paths
 from tugline.workspaces.environment import child_environment
 from tugline.workspaces.processes import run_process
+from tugline.workspaces.roster import Roster
 
 T = TypeVar("T")
 
@@ -19,7 +20,8 @@ class LocalWorkspace:
     """Files and processes of this machine. Which of them may be touched is for the gate to say; what is touched here
     is what the path pointed to when the call began.
 
-    `environment`: what processes get (default: this process's own, less secrets and shell traps).
+    `environment`: what processes get (default: this process's own, less secrets and shell traps). `roster`: where they
+    are noted while they run.
     """
 
     def __init__(
@@ -28,11 +30,13 @@ class LocalWorkspace:
         *,
         spill_dir: str | None = None,
         environment: Mapping[str, str] | None = None,
+        roster: Roster | None = None,
     ) -> None:
         if not roots:
             raise ValueError("a workspace needs at least one root")
         self.roots = tuple(paths.resolve(root, os.getcwd())[1] for root in roots)
         self._spill_dir = spill_dir
+        self._roster = roster
         self._environment = dict(child_environment(os.environ) if environment is None else environment)
 
     def spill_to(self, folder: str) -> None:
@@ -74,6 +78,7 @@ class LocalWorkspace:
         timeout: float | None = None,
         spill: bool = True,
         report: bool = False,
+        apart: bool = False,
         keep: int = 15_000,
         on_output: Callable[[Output], None] | None = None,
         confine: Confinement | None = None,
@@ -89,8 +94,10 @@ class LocalWorkspace:
             timeout=timeout,
             spill_dir=self._spill_dir if spill else None,
             report=report,
+            apart=apart,
             keep=keep,
             on_output=on_output,
+            roster=self._roster,
         )
 
     def _target(self, path: str) -> str:

@@ -9,11 +9,10 @@ import os
 import stat
 
 from tugline.ports import WorkspaceError
+from tugline.rules.paths import KERNEL
 
 LINK_LIMIT = 40
 """Links followed in one resolution; as many as Linux follows."""
-FORBIDDEN = ("/proc", "/dev", "/sys")
-"""Where files are not files."""
 
 _REASONS = {
     errno.ENOENT: ("missing", "it does not exist"),
@@ -32,9 +31,12 @@ _REASONS = {
 }
 
 
-def resolve(path: str, cwd: str) -> tuple[str, str]:
-    """The absolute path by name, and what it really points to. What does not exist yet is taken as it is written."""
-    named = _absolute(path, cwd)
+def resolve(path: str, cwd: str, home: str | None = None) -> tuple[str, str]:
+    """The absolute path by name, and what it really points to. What does not exist yet is taken as it is written.
+
+    `home`: what `~` stands for, if not the user's own folder.
+    """
+    named = _absolute(path, cwd, home)
     try:
         return _walk(named)
     except OSError as error:
@@ -57,7 +59,7 @@ def is_inside(path: str, folder: str) -> bool:
 
 def is_forbidden(target: str) -> bool:
     """Whether a resolved path lies where the kernel shows itself as files."""
-    return any(is_inside(target, folder) for folder in FORBIDDEN)
+    return any(is_inside(target, folder) for folder in KERNEL)
 
 
 def parts(path: str) -> list[str]:
@@ -65,13 +67,13 @@ def parts(path: str) -> list[str]:
     return [part for part in path.split("/") if part]
 
 
-def _absolute(path: str, cwd: str) -> str:
+def _absolute(path: str, cwd: str, home: str | None) -> str:
     if not path.strip():
         raise WorkspaceError("invalid", "The path is empty.")
     if "\0" in path:
         raise WorkspaceError("invalid", f"{path!r} is not a path: it has a NUL in it.")
     if path == "~" or path.startswith("~/"):
-        path = os.path.expanduser("~") + path[1:]
+        path = (os.path.expanduser("~") if home is None else home) + path[1:]
     return path if path.startswith("/") else f"{cwd}/{path}"
 
 

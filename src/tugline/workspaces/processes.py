@@ -16,6 +16,7 @@ import anyio
 from tugline.ports import Output, Process, ProcessEnd, WorkspaceError
 from tugline.workspaces.capture import Capture
 from tugline.workspaces.descendants import MARK, Descendants
+from tugline.workspaces.roster import Roster
 
 REPORT = "TUGLINE_REPORT"
 """Where a process finds the number of the descriptor for its report."""
@@ -44,52 +45,80 @@ async def run_process(
     timeout: float | None = None,
     spill_dir: str | None = None,
     report: bool = False,
+    apart: bool = False,
     keep: int = 15_000,
     on_output: Callable[[Output], None] | None = None,
+    roster: Roster | None = None,
     passed: Sequence[int] = (),
     keeper: bool = False,
 ) -> AsyncIterator[Process]:
     """Start a process in a session of its own; leaving the context ends all of it. `env` is its whole environment.
+    The `roster` is told of both.
 
     `spill_dir`: where the whole output goes once it is more than what `keep` characters at each end hold (`None`:
-    nowhere). `passed`: further descriptors that it inherits. `keeper`: it only keeps others, which die with it, so that
-    TERM is for them alone. Raises `WorkspaceError` if it cannot be started.
+    nowhere). `apart`: stderr is kept by itself, and never spilled. `passed`: further descriptors that it inherits.
+    `keeper`: it only keeps others, which die with it, so that TERM is for them alone. Raises `WorkspaceError` if it
+    cannot be started.
     """
     mark = os.urandom(8).hex()
     spill = None if spill_dir is None else os.path.join(spill_dir, f"output-{mark}.txt")
-    running = _Running(Capture(keep, spill), mark, on_output, keeper=keeper)
+    running = _Running(Capture(keep, spill), Capture(keep, None) if apart else None, mark, on_output, keeper=keeper)
     try:
+        if roster is not None:
+            roster.enter(mark)
         running.start(argv, cwd, env, stdin, report, passed)
+        if roster is not None:
+            roster.identify(mark, running.pid)
         running.limit(timeout)
         yield running
     finally:
         await running.close()
+        if roster is not None:
+            roster.leave(mark)
+
+
+class _Stream:
+    """One of its streams: the end of the pipe that is read, and what came out of it."""
+
+    def __init__(self, capture: Capture) -> None:
+        self.capture = capture
+        self.pipe = -1
+        self.drained = anyio.Event()
 
 
 class _Running:
     """A started process. The leader stays a zombie until the end, so that neither its id nor its group's is reused."""
 
     def __init__(
-        self, capture: Capture, mark: str, on_output: Callable[[Output], None] | None, *, keeper: bool = False
+        self,
+        out: Capture,
+        err: Capture | None,
+        mark: str,
+        on_output: Callable[[Output], None] | None,
+        *,
+        keeper: bool = False,
     ) -> None:
         self.pid = 0
         self._keeper = keeper
-        self._capture = capture
+        self._out = _Stream(out)
+        self._err = None if err is None else _Stream(err)
+        self._streams = (self._out,) if self._err is None else (self._out, self._err)
         self._mark = mark
         self._on_output = on_output
         self._told = 0.0
+        self._telling: asyncio.TimerHandle | None = None
         self._loop = asyncio.get_running_loop()
         self._started = Descendants(0, mark)
         self._child: subprocess.Popen[bytes] | None = None
-        self._pipe = self._pidfd = self._report_pipe = -1
+        self._pidfd = self._report_pipe = -1
         self._report = bytearray()
         self._status: int | None = None
         self._exited_at = 0.0
         self._exited = anyio.Event()
-        self._drained = anyio.Event()
         self._timed_out = self._flooded = False
         self._kill_at: float | None = None
         self._timers: list[asyncio.TimerHandle] = []
+        self._limit: asyncio.TimerHandle | None = None
 
     # -- start -----------------------------------------------------------------------------------------------------
 
@@ -107,8 +136,10 @@ class _Running:
         environment[MARK] = f"{environment[MARK]}:{self._mark}" if MARK in environment else self._mark
         theirs: list[int] = []
         try:
-            self._pipe, out = os.pipe2(os.O_CLOEXEC)
-            theirs.append(out)
+            for stream in self._streams:
+                stream.pipe, end = os.pipe2(os.O_CLOEXEC)
+                theirs.append(end)
+            out, err = theirs[0], theirs[-1]
             if report:
                 self._report_pipe, low = os.pipe2(os.O_CLOEXEC)
                 theirs.append(low)
@@ -126,7 +157,7 @@ class _Running:
                 env=environment,
                 stdin=source,
                 stdout=out,
-                stderr=out,
+                stderr=err,
                 start_new_session=True,
                 pass_fds=tuple(passed),
             )
@@ -140,8 +171,9 @@ class _Running:
         self._listen()
 
     def _listen(self) -> None:
-        os.set_blocking(self._pipe, False)
-        self._loop.add_reader(self._pipe, self._on_readable)
+        for stream in self._streams:
+            os.set_blocking(stream.pipe, False)
+            self._loop.add_reader(stream.pipe, self._on_readable, stream)
         if self._report_pipe >= 0:
             os.set_blocking(self._report_pipe, False)
             self._loop.add_reader(self._report_pipe, self._on_report)
@@ -155,42 +187,54 @@ class _Running:
     def limit(self, timeout: float | None) -> None:
         """End it after this many seconds."""
         if timeout is not None:
-            self._timers.append(self._loop.call_later(timeout, self._on_timeout))
+            self._limit = self._loop.call_later(timeout, self._on_timeout)
+            self._timers.append(self._limit)
 
     # -- what the loop reports -------------------------------------------------------------------------------------
 
-    def _on_readable(self) -> None:
-        if not self._read():
+    def _on_readable(self, stream: _Stream) -> None:
+        if not self._read(stream):
             return
-        if self._capture.size > FLOOD_LIMIT and not self._flooded:
+        if stream.capture.size > FLOOD_LIMIT and not self._flooded:
             self._flooded = True
-            self._finish_reading()
+            self._finish_reading(stream)
             self._terminate()
-        if self._on_output is not None:
-            now = self._loop.time()
-            if now - self._told >= _TELL_EVERY:
-                self._told = now
-                self._on_output(self._capture.output())
+        if self._on_output is not None and stream is self._out and self._telling is None:
+            # the first of a burst at once, its end a moment later
+            due = max(0.0, self._told + _TELL_EVERY - self._loop.time())
+            if due:
+                self._telling = self._loop.call_later(due, self._tell_output)
+                self._timers.append(self._telling)
+            else:
+                self._tell_output()
 
-    def _read(self) -> bool:
+    def _tell_output(self) -> None:
+        if self._telling is not None:
+            self._timers.remove(self._telling)
+            self._telling = None
+        self._told = self._loop.time()
+        if self._on_output is not None:
+            self._on_output(self._out.capture.output())
+
+    def _read(self, stream: _Stream) -> bool:
         """One piece of output; `False`: there is none now."""
-        if self._pipe < 0:
+        if stream.pipe < 0:
             return False
         try:
-            data = os.read(self._pipe, _READ)
+            data = os.read(stream.pipe, _READ)
         except BlockingIOError:
             return False
         if not data:
-            self._finish_reading()
+            self._finish_reading(stream)
             return False
-        self._capture.feed(data)
+        stream.capture.feed(data)
         return True
 
-    def _finish_reading(self) -> None:
-        if not self._drained.is_set():
-            self._pipe = self._unwatch(self._pipe)
-            self._capture.end()
-            self._drained.set()
+    def _finish_reading(self, stream: _Stream) -> None:
+        if not stream.drained.is_set():
+            stream.pipe = self._unwatch(stream.pipe)
+            stream.capture.end()
+            stream.drained.set()
 
     def _on_report(self) -> None:
         try:
@@ -240,14 +284,26 @@ class _Running:
 
     def output(self) -> Output:
         """What it printed so far."""
-        return self._capture.output()
+        return self._out.capture.output()
+
+    def errors(self) -> Output:
+        """What it wrote to stderr so far, where that is kept apart."""
+        assert self._err is not None, "stderr is not kept apart"
+        return self._err.capture.output()
+
+    def unbound(self) -> str | None:
+        """No time limit any more, and all that it prints is in a file."""
+        if self._limit is not None:
+            self._limit.cancel()
+        return self._out.capture.keep_all()
 
     async def wait(self) -> ProcessEnd:
         """Until it has ended and its output is read; at most half a second longer than its exit."""
         await self._exited.wait()
-        if not self._drained.is_set():
-            with anyio.move_on_after(self._exited_at + PIPE_GRACE - self._loop.time()):
-                await self._drained.wait()
+        with anyio.move_on_after(self._exited_at + PIPE_GRACE - self._loop.time()):
+            for stream in self._streams:
+                if not stream.drained.is_set():
+                    await stream.drained.wait()
         self._settle()
         return ProcessEnd(
             status=_UNKNOWN_STATUS if self._status is None else self._status,
@@ -258,10 +314,11 @@ class _Running:
 
     def _settle(self) -> None:
         """Take what lies in the pipe, but do not wait for those who still hold it."""
-        for _ in range(16):
-            if not self._read():
-                break
-        self._finish_reading()
+        for stream in self._streams:
+            for _ in range(16):
+                if not self._read(stream):
+                    break
+            self._finish_reading(stream)
 
     # -- end -------------------------------------------------------------------------------------------------------
 
@@ -323,10 +380,11 @@ class _Running:
         for timer in self._timers:
             timer.cancel()
         self._timers.clear()
-        self._pipe = self._unwatch(self._pipe)
         self._report_pipe = self._unwatch(self._report_pipe)
         self._pidfd = self._unwatch(self._pidfd)
-        self._capture.end()
+        for stream in self._streams:
+            stream.pipe = self._unwatch(stream.pipe)
+            stream.capture.end()
         child, self._child = self._child, None
         if child is not None and child.poll() is None:
             # It outlived the patience for KILL: reaped whenever it goes.

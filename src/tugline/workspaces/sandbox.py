@@ -25,6 +25,7 @@ from tugline.workspaces.layout import PRIVATE, Grounds, Layout, lay_out
 from tugline.workspaces.local import LocalWorkspace
 from tugline.workspaces.placeholders import Placeholders
 from tugline.workspaces.processes import memory_file, run_process
+from tugline.workspaces.roster import Roster
 from tugline.workspaces.sandbox_state import SandboxState
 from tugline.workspaces.seatbelt import seatbelt_profile
 from tugline.workspaces.seccomp import seccomp_filter
@@ -367,6 +368,12 @@ class _Held:
     def output(self) -> Output:
         return self._process.output()
 
+    def errors(self) -> Output:
+        return self._process.errors()
+
+    def unbound(self) -> str | None:
+        return self._process.unbound()
+
     async def wait(self) -> ProcessEnd:
         end = await self._process.wait()
         notes = [f"the sandbox took away {path}, which programs outside would obey" for path in self._mended()]
@@ -455,8 +462,9 @@ class SandboxWorkspace(LocalWorkspace):
         required: bool = False,
         spill_dir: str | None = None,
         environment: Mapping[str, str] | None = None,
+        roster: Roster | None = None,
     ) -> None:
-        super().__init__(roots, spill_dir=spill_dir, environment=environment)
+        super().__init__(roots, spill_dir=spill_dir, environment=environment, roster=roster)
         self.sandbox = sandbox
         self.required = required
 
@@ -470,13 +478,15 @@ class SandboxWorkspace(LocalWorkspace):
         timeout: float | None = None,
         spill: bool = True,
         report: bool = False,
+        apart: bool = False,
         keep: int = 15_000,
         on_output: Callable[[Output], None] | None = None,
         confine: Confinement | None = None,
     ) -> AbstractAsyncContextManager[Process]:
         """Start a process that dies with the context."""
         how: dict[str, Any] = {
-            "cwd": cwd, "stdin": stdin, "timeout": timeout, "report": report, "keep": keep, "on_output": on_output,
+            "cwd": cwd, "stdin": stdin, "timeout": timeout, "report": report, "apart": apart, "keep": keep,
+            "on_output": on_output,
         }  # fmt: skip
         if confine is None:
             return super().process(argv, env=env, spill=spill, **how)
@@ -504,6 +514,6 @@ class SandboxWorkspace(LocalWorkspace):
         # a person may have added folders, and the outputs lie elsewhere in a copy of the session
         self.sandbox.fit(self.roots, self._spill_dir)
         environment = {**self._environment, **(env or {})}
-        how["spill_dir"] = self._spill_dir if spill else None
+        how |= {"spill_dir": self._spill_dir if spill else None, "roster": self._roster}
         async with self.sandbox.start(argv, confine=confine, env=environment, **how) as process:
             yield process

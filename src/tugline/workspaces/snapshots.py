@@ -15,6 +15,7 @@ from contextlib import suppress
 
 from msgspec import Struct
 
+from tugline.ports import Moved, Unlookable
 from tugline.protocol.errors import SessionError
 from tugline.protocol.records import FileState
 from tugline.workspaces.git import GitError, PrivateGit, git_folder, own_excludes
@@ -34,22 +35,6 @@ class Limits(Struct, frozen=True):
     file_bytes: int = 32 << 20
     total_bytes: int = 1 << 30
     seconds: float = 10.0
-
-
-class Moved(Struct, frozen=True):
-    """A file that is not as it was at the look before. `path` is absolute."""
-
-    path: str
-    before: FileState | None
-    after: FileState | None
-
-
-class Unlookable(Exception):
-    """The tree cannot be looked at; the text is for a person. `final`: it is no use to try again."""
-
-    def __init__(self, text: str, *, final: bool = False) -> None:
-        super().__init__(text)
-        self.final = final
 
 
 class Shelf(Struct, frozen=True):
@@ -102,16 +87,13 @@ class WorkTree:
         with self._lock:
             self._git.resume()
             self.trouble = ""
-            self._untold.extend(self._try(time.monotonic() + self._limits.seconds))
+            try:
+                self._look(time.monotonic() + self._limits.seconds)
+            except GitError as error:
+                raise Unlookable(str(error), final=error.final) from error
+            except OSError as error:
+                raise Unlookable(f"{error.filename or self.folder}: {error.strerror}") from error
             return list(self._untold)
-
-    def _try(self, until: float) -> list[Moved]:
-        try:
-            return self._look(until)
-        except GitError as error:
-            raise Unlookable(str(error), final=error.final) from error
-        except OSError as error:
-            raise Unlookable(f"{error.filename or self.folder}: {error.strerror}") from error
 
     def settle(self) -> None:
         """What the last look told has been written down: neither the next one nor a process after this need tell it."""
@@ -155,7 +137,7 @@ class WorkTree:
 
     # -- a look
 
-    def _look(self, until: float) -> list[Moved]:
+    def _look(self, until: float) -> None:
         first = False
         if self._states is None:
             hidden = _hidden(self.root, self._shelf.data)
@@ -171,9 +153,10 @@ class WorkTree:
         if not first and self._reveals(fresh, gone, nested):
             moved = [one for one in moved if one[1] is not None or not self._was_there(one[0], fresh)]
         self._states, self._began, self._listed = states, started, set(nested)
+        if not first:
+            self._untold += [Moved(os.path.join(self.root, os.fsdecode(name)), *rest) for name, *rest in moved]
         self._copy_former(moved, until)
-        found = [] if first else [Moved(os.path.join(self.root, os.fsdecode(name)), *rest) for name, *rest in moved]
-        return found + self._look_inside(nested)
+        self._untold += self._look_inside(nested)
 
     def _names(self, until: float) -> tuple[set[bytes], list[bytes]]:
         """The files of the tree, and the repositories in it."""
@@ -242,8 +225,9 @@ class WorkTree:
         self._written += size if self._states is not None else 0
         if max(size, self._written) > self._limits.total_bytes:
             raise GitError("too much of it changes (checkpoints.sessionBytes)", final=True)
-        dropped = [*gone, *(name for name in fresh if name not in takable)]
-        if not takable and not dropped:
+        # what is fresh is dropped before it is added: git compares whole seconds only, and would take it for unchanged
+        dropped = [*gone, *fresh]
+        if not dropped:
             return {}
         if os.path.exists(self._git.index) and not os.path.exists(self._next):
             shutil.copyfile(self._git.index, self._next)

@@ -64,6 +64,7 @@ def make_printer(arguments: Arguments, session: str, cards: Cards) -> Printer:
                 level=PROTOCOL_LEVEL,
                 version=__version__,
                 partial_messages=arguments.partial,
+                hook_events=arguments.hook_events,
             )
         case _:
             return PlainText(clean if is_terminal(1) else clean_controls)
@@ -100,6 +101,7 @@ def make_options(arguments: Arguments) -> Options:
         settings=arguments.settings,
         setting_sources=arguments.setting_sources,
         instruction_files=() if arguments.bare else None,
+        no_hooks=arguments.bare,
         trust=arguments.trust or None,
         # known beforehand, so that the result line of a run that could not begin carries it too
         session_id=arguments.session_id or (None if resumes and not arguments.fork_session else new_uuid()),

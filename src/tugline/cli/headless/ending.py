@@ -14,7 +14,7 @@ from tugline.protocol.usage import Spend, Usage
 EX_TEMPFAIL = 75
 """Failed, but worth trying again later."""
 
-_WORTH_RETRYING = frozenset({"overloaded", "rate_limit", "server", "network", "stream_broken", "timeout"})
+_WORTH_RETRYING = frozenset({"overloaded", "rate_limit", "server", "stream_broken", "timeout"})
 
 _SUBTYPES: dict[EndReason, str] = {
     "completed": "success",
@@ -28,16 +28,6 @@ _SUBTYPES: dict[EndReason, str] = {
 _API_ENDINGS = ("api_error", "refused", "prompt_too_long")
 _GOOD_ENDINGS = ("completed", "hook_stopped")
 _TERMINAL_REASONS: dict[EndReason, str] = {"max_steps": "max_turns", "max_budget": "max_budget_usd"}
-_ERROR_WORDS = {
-    "authentication": "authentication_failed",
-    "billing": "billing_error",
-    "rate_limit": "rate_limit",
-    "overloaded": "rate_limit",
-    "invalid_model": "invalid_request",
-    "invalid_request": "invalid_request",
-    "prompt_too_long": "invalid_request",
-    "server": "server_error",
-}
 
 Cards = Callable[[str], ModelCard]
 
@@ -58,13 +48,9 @@ def exit_code(finished: TurnFinished) -> int:
 
 
 def worth_retrying(failure: Failure) -> bool:
-    """Whether the same run may well succeed later."""
+    """Whether the same run may well succeed later. Of a network that is not reached, the failure itself says it: a
+    certificate that is not trusted will not be trusted later."""
     return failure.retryable or failure.kind in _WORTH_RETRYING
-
-
-def error_word(failure: Failure | None) -> str:
-    """The protocol's word for a failure."""
-    return _ERROR_WORDS.get(failure.kind, "unknown") if failure is not None else "unknown"
 
 
 def is_good(finished: TurnFinished) -> bool:

@@ -47,7 +47,7 @@ class Notices:
             case Crashed():
                 return self._crash(event)
             case TurnFinished():
-                return self._denials(event.denials) + ("" if is_good(event) else _error(error_text(event)))
+                return self._denials(event.denials) + _end(event)
             case _:
                 return ""
 
@@ -93,6 +93,13 @@ class Notices:
 
 def _line(text: str) -> str:
     return f"tugline: {clean_line(text, WIDTH)}\n"
+
+
+def _end(event: TurnFinished) -> str:
+    """Why it did not simply complete."""
+    if event.reason == "hook_stopped":
+        return _line(f"a hook ended the turn: {error_text(event)}")
+    return "" if is_good(event) else _error(error_text(event))
 
 
 def _error(text: str) -> str:

@@ -8,6 +8,7 @@ import anyio
 
 from tugline.app.session import open_session
 from tugline.cli import streams
+from tugline.cli.children import adopt_orphans, kill_orphans
 from tugline.cli.debug import defect_line, report_defect
 from tugline.cli.headless.ending import EX_TEMPFAIL, Cards, Failed, exit_code, worth_retrying
 from tugline.cli.headless.notices import Notices, error_lines
@@ -22,10 +23,13 @@ from tugline.protocol.errors import ProviderError, TuglineError, UsageError
 from tugline.protocol.events import Event, TurnFinished
 from tugline.protocol.ids import MessageId
 from tugline.protocol.specs import ModelCard
+from tugline.protocol.tasks import TaskKind
 from tugline.runtime.session import Session
 
 QUEUE_LIMIT = 50_000
 """Events that may wait for a reader of stdout before neighbouring pieces of a reply come as one: about 10 MB."""
+SHELLS: tuple[TaskKind, ...] = ("local_bash",)
+"""What gets a moment to end once the answer is there."""
 INTERRUPTED = Failed("Interrupted.", terminal_reason="aborted_streaming")
 MakePrompt = Callable[[], str | PromptContent]
 Around = Callable[[Options], AbstractAsyncContextManager[Options]]
@@ -60,6 +64,7 @@ class HeadlessRun:
         self._stopping = Stopping(self._last_words)
         self._session: Session | None = None
         self._message = MessageId("")
+        self._others: frozenset[int] | None = None
         self._scope: anyio.CancelScope | None = None
         self.finished: TurnFinished | None = None
 
@@ -81,6 +86,8 @@ class HeadlessRun:
         except Exception as error:  # frontend top: a defect ends with one line and a result
             return self._defect(error)
         finally:
+            if self._others is not None:
+                kill_orphans(self._others)  # what has hidden from its call
             self._stopping.restore()
 
     async def _guarded(self, prompt: str | PromptContent) -> int:
@@ -110,6 +117,7 @@ class HeadlessRun:
     async def _in_session(self, options: Options, prompt: str | PromptContent) -> None:
         async with open_session(options) as session:
             self._session = session
+            session.wakes = False
             events = session.subscribe(QUEUE_LIMIT)
             try:
                 if session.opening is not None:
@@ -125,7 +133,10 @@ class HeadlessRun:
                 while self.finished is None:
                     for event in await events.batch():
                         self._hear(event)
+                    if self._others is None:  # while the first request is on its way: it costs some milliseconds
+                        self._others = adopt_orphans()
                     await self._output.drain()
+                await session.tasks.rest(SHELLS, session.tasks.grace)
             finally:
                 events.close()
 

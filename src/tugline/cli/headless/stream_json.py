@@ -7,7 +7,7 @@ line. Every call that was shown gets its result shown, whatever happens.
 from msgspec import structs
 
 from tugline.cli.headless import partial
-from tugline.cli.headless.ending import Cards, Failed, error_word, is_api_error, result_of, result_of_failure
+from tugline.cli.headless.ending import Cards, Failed, is_api_error, result_of, result_of_failure
 from tugline.cli.headless.printer import Uuids
 from tugline.cli.headless.shapes import Json, block_shape, line, result_shape, usage_shape
 from tugline.protocol.blocks import ToolResult, ToolUse
@@ -18,6 +18,8 @@ from tugline.protocol.events import (
     CompactionFinished,
     CompactionStarted,
     Event,
+    HookFinished,
+    HookStarted,
     InputDelta,
     ModeChanged,
     ReplyBegan,
@@ -34,7 +36,11 @@ from tugline.protocol.events import (
 from tugline.protocol.ids import CallId
 from tugline.protocol.messages import Assistant
 from tugline.protocol.usage import Usage
+from tugline.rules.failures import error_word
 
+_HOOK_OUTCOMES = {
+    "success": "success", "blocking": "error", "error": "error", "timeout": "error", "cancelled": "cancelled",
+}  # fmt: skip
 UNANSWERED = "The run ended before this call had a result."
 
 
@@ -42,7 +48,15 @@ class StreamJson:
     """Turns events into lines. `level` is the level of the protocol, `version` our own."""
 
     def __init__(
-        self, session: str, uuids: Uuids, cards: Cards, *, level: str, version: str, partial_messages: bool = False
+        self,
+        session: str,
+        uuids: Uuids,
+        cards: Cards,
+        *,
+        level: str,
+        version: str,
+        partial_messages: bool = False,
+        hook_events: bool = False,
     ) -> None:
         self.session = session
         self._uuids = uuids
@@ -50,6 +64,7 @@ class StreamJson:
         self._level = level
         self._version = version
         self._partial = partial_messages
+        self._hook_events = hook_events
         self._opening: SessionStarted | None = None
         self._open_reply = False
         self._held: list[ToolResult] = []
@@ -68,10 +83,8 @@ class StreamJson:
             return
         self.session = event.origin.session  # a branch has another one
         match event:
-            case SessionStarted():
-                self._opening = event
-            case ModeChanged(mode=mode) if self._opening is not None:
-                self._opening = structs.replace(self._opening, mode=mode)
+            case SessionStarted() | ModeChanged():
+                self._know(event)
             case TurnStarted():
                 self._init(out)
             case ReplyBegan() | BlockBegan() | BlockFinished():
@@ -85,7 +98,7 @@ class StreamJson:
                     self._held.append(result)
                 else:
                     self._result(result, out)
-            case CompactionStarted() | CompactionFinished() | RetryWaiting():
+            case CompactionStarted() | CompactionFinished() | RetryWaiting() | HookStarted() | HookFinished():
                 self._aside(event, out)
             case TurnFinished():
                 self._finish(event, out)
@@ -126,7 +139,11 @@ class StreamJson:
         }
         out += line(message)
 
-    def _aside(self, event: CompactionStarted | CompactionFinished | RetryWaiting, out: bytearray) -> None:
+    def _aside(
+        self,
+        event: CompactionStarted | CompactionFinished | RetryWaiting | HookStarted | HookFinished,
+        out: bytearray,
+    ) -> None:
         match event:
             case CompactionStarted():
                 out += line(self._message("system", subtype="status", status="compacting"))
@@ -134,6 +151,9 @@ class StreamJson:
                 self._compacted(event, out)
             case RetryWaiting():
                 self._retry(event, out)
+            case HookStarted() | HookFinished():
+                if self._hook_events:
+                    self._hook(event, out)
 
     def _compacted(self, event: CompactionFinished, out: bytearray) -> None:
         if event.how == "summary":
@@ -194,6 +214,22 @@ class StreamJson:
             error_status=event.failure.status,
             error=error_word(event.failure),
         )
+        out += line(message)
+
+    def _know(self, event: SessionStarted | ModeChanged) -> None:
+        if isinstance(event, SessionStarted):
+            self._opening = event
+        elif self._opening is not None:
+            self._opening = structs.replace(self._opening, mode=event.mode)
+
+    def _hook(self, event: HookStarted | HookFinished, out: bytearray) -> None:
+        about = {"hook_id": event.hook, "hook_name": event.name, "hook_event": event.event}
+        if isinstance(event, HookStarted):
+            out += line(self._message("system", subtype="hook_started", **about))
+            return
+        message = self._message("system", subtype="hook_response", **about)
+        message |= {"output": event.stdout + event.stderr, "stdout": event.stdout, "stderr": event.stderr}
+        message |= {"exit_code": event.exit_code, "outcome": _HOOK_OUTCOMES[event.outcome]}
         out += line(message)
 
     def _finish(self, event: TurnFinished, out: bytearray) -> None:

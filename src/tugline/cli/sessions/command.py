@@ -12,8 +12,8 @@ from tugline.cli.pager import pager, put_pages, shows_colours
 from tugline.cli.sessions.listing import json_lines, rows
 from tugline.cli.sessions.showing import Teller, call_of, heading, told_call, told_record
 from tugline.protocol.errors import SessionError, UsageError
-from tugline.protocol.sessions import Hit
-from tugline.rules.exports import FORMATS, ExportFormat, exported
+from tugline.protocol.sessions import FORMATS, ExportFormat, Hit
+from tugline.rules.exports import exported
 from tugline.rules.telling import as_json, moment
 from tugline.rules.terminal import clean, clean_line
 from tugline.sessions import Sessions

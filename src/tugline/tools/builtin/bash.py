@@ -1,4 +1,4 @@
-"""Bash: one command in the foreground, in a shell that is new each time but for its working directory."""
+"""Bash: one command, in a shell that is new each time but for its working directory."""
 
 import os
 import re
@@ -8,9 +8,19 @@ from collections.abc import Callable, Sequence
 from typing import Annotated, Literal
 
 import anyio
-from msgspec import Meta, Struct, field
+from msgspec import Meta, Struct, field, structs
 
-from tugline.ports import Confinement, Output, Process, ProcessEnd, ToolContext, WorkspaceError
+from tugline.ports import (
+    Confinement,
+    Output,
+    Process,
+    ProcessEnd,
+    TaskEnd,
+    TaskRunner,
+    Tether,
+    ToolContext,
+    WorkspaceError,
+)
 from tugline.protocol.errors import ToolError
 from tugline.protocol.specs import (
     Change,
@@ -24,8 +34,10 @@ from tugline.protocol.specs import (
     ToolSpec,
 )
 from tugline.tools.define import BuiltinTool, cut_line
+from tugline.tools.in_place import InPlace
 from tugline.tools.plain import plain_text
 from tugline.tools.schema import read_input
+from tugline.tools.shell_argv import shell_argv
 
 DEFAULT_TIMEOUT = 120.0
 MAX_TIMEOUT = 600.0
@@ -35,22 +47,6 @@ _FIRST_REPORT = 2.0
 _NEXT_REPORT = 1.0
 _KEEP = 14_000
 """Characters at each end; both and the notices fit into the result's limit."""
-_PIECE = 30_000
-"""Characters of the command per argument: the system allows 128 kB in one."""
-
-_TELL = r'{ %s set +ex; builtin printf "\0"; builtin pwd -P; } 2>/dev/null >&3'
-_WRAPPER = (
-    '{ exec 3>&"$TUGLINE_REPORT"; eval "exec $TUGLINE_REPORT>&-"; unset TUGLINE_REPORT; '
-    f"trap '{_TELL % ''}' EXIT; "
-    'eval "set --; @" 3>&-; '
-    f"""{_TELL % 'set -- "$?";'}; """
-    'builtin exit "$1"; }'
-)
-"""The judged text reaches the shell as data, in the place of `@`: nothing in it can change how what stands around it is
-read, and it runs line by line, as a script would. All is one line, so that bash counts the lines as the model does. The
-directory is told after a NUL, so that the last telling counts: the trap speaks for `exit` and `set -e`, the end of the
-line for a command with a trap of its own."""
-
 _SLEEP = re.compile(r"\s*sleep [0-9]+(\.[0-9]+)?[smh]?\s*")
 
 _NO_ERROR_AT_1 = frozenset({"[", "cmp", "diff", "egrep", "fgrep", "grep", "pgrep", "rg", "test"})
@@ -69,7 +65,9 @@ class BashInput(Struct, frozen=True, forbid_unknown_fields=True):
     command: Annotated[str, Meta(description="The command to run", min_length=1)]
     timeout: Annotated[Annotated[float, Meta(gt=0)] | None, Meta(description="Milliseconds, 600000 at most")] = None
     description: Annotated[str, Meta(description="What the command does, in five to ten words")] = ""
-    run_in_background: bool = False
+    run_in_background: Annotated[
+        bool, Meta(description="Do not wait for it: for servers, watchers, and what takes long")
+    ] = False
     outside_sandbox: Annotated[
         bool, Meta(description="Ask to run it outside of the sandbox; a person is asked about it")
     ] = field(default=False, name="dangerouslyDisableSandbox")
@@ -87,7 +85,11 @@ class InSandbox(Struct, frozen=True):
 
 class Bash(BuiltinTool[BashInput]):
     """Runs shell commands. `is_read_only` says of a command whether it changes nothing; the limits are seconds.
-    `sandbox`: what to tell of the sandbox, where there is one."""
+
+    `tasks` runs them beside their calls; without it, or with `background` off, every call waits for its command.
+    `release_late`: a command that reaches its limit goes on in the background. `sandbox`: what to tell of the sandbox,
+    where there is one.
+    """
 
     name = "Bash"
     input = BashInput
@@ -99,6 +101,9 @@ class Bash(BuiltinTool[BashInput]):
         *,
         timeout: float = DEFAULT_TIMEOUT,
         max_timeout: float = MAX_TIMEOUT,
+        tasks: TaskRunner | None = None,
+        background: bool = True,
+        release_late: bool = False,
         sandbox: InSandbox | None = None,
     ) -> None:
         super().__init__()
@@ -106,8 +111,11 @@ class Bash(BuiltinTool[BashInput]):
         self._is_read_only = is_read_only
         self._timeout = timeout
         self._max_timeout = max_timeout
+        self._tasks: TaskRunner = tasks or InPlace()
+        self._background = background and tasks is not None
+        self._release_late = release_late and self._background
         self._accepted = self.spec.input_schema
-        held_back = {"run_in_background"}
+        held_back = set() if self._background else {"run_in_background"}
         if sandbox is None or not sandbox.escape:
             held_back.add("dangerouslyDisableSandbox")
         offered = {name: about for name, about in self._accepted["properties"].items() if name not in held_back}
@@ -144,31 +152,54 @@ class Bash(BuiltinTool[BashInput]):
         return cut_line(plain_text(lines[0] + (" …" if len(lines) > 1 else "")))
 
     async def run(self, data: BashInput, context: ToolContext) -> Result:
-        """Run it to its end."""
+        """Run it to its end, or until nobody waits for it any more."""
         wanted = data.timeout / 1000 if data.timeout else self._timeout
         seconds = min(wanted, self._max_timeout)
+
+        async def work(tether: Tether) -> TaskEnd:
+            return await self._work(data, context, seconds, tether)
+
+        result = await self._tasks.run(
+            work,
+            context,
+            kind="local_bash",
+            description=data.description or self.title(data),
+            background=data.run_in_background and self._background,
+        )
+        if data.run_in_background and not self._background:
+            told = "ran in the foreground: commands in the background are not available here"
+            result = structs.replace(result, for_model=f"{result.for_model}\n\n[{told}]")
+        return result
+
+    async def _work(self, data: BashInput, context: ToolContext, seconds: float, tether: Tether) -> TaskEnd:
+        limit = None if self._release_late else seconds
         confine = None if self._outside(data) else Confinement(context.call)
         try:
             async with context.workspace.process(
-                _argv(data.command), cwd=context.state.cwd, timeout=seconds, report=True, keep=_KEEP, confine=confine
+                shell_argv(data.command),
+                cwd=context.state.cwd,
+                timeout=limit,
+                report=True,
+                keep=_KEEP,
+                confine=confine,
             ) as process:
-                end = await _watch(process, context)
+                tether.begun(lambda: process.unbound() or "")
+                end = await _watch(process, tether, seconds if self._release_late else None)
                 output = process.output()
         except WorkspaceError as error:
             if error.kind == "gone":
-                return _no_directory(error, context)
+                return TaskEnd(_no_directory(error, context), "failed", str(error))
             raise ToolError(str(error)) from None
         cwd, moved = _directory(end, context)
         notices = [*_how_it_ended(end, output, seconds), *end.notes, *moved]
-        if data.run_in_background:
-            notices.append("ran in the foreground: commands in the background are not available here")
         failed = end.timed_out or end.flooded or (end.status != 0 and not _says_no(end.status, data.command))
-        return Result(
+        result = Result(
             _for_model(output, notices),
             Display(_line(end, output), plain_text(output.head + _gap(output) + output.tail)),
             is_error=failed,
             changes=cwd,
         )
+        return TaskEnd(result, "failed" if failed else "completed", _last_words(output), end.status)
 
 
 def _about(sandbox: InSandbox) -> str:
@@ -187,13 +218,7 @@ def _about(sandbox: InSandbox) -> str:
     return "\n".join(lines)
 
 
-def _argv(command: str) -> list[str]:
-    pieces = [command[start : start + _PIECE] for start in range(0, len(command), _PIECE)]
-    places = "".join(f"${{{number}}}" for number in range(1, len(pieces) + 1))
-    return ["bash", "--noprofile", "--norc", "-c", _WRAPPER.replace("@", places), "bash", *pieces]
-
-
-async def _watch(process: Process, context: ToolContext) -> ProcessEnd:
+async def _watch(process: Process, tether: Tether, release_after: float | None) -> ProcessEnd:
     """Wait for the end, with a sign of life each second after the second one."""
     start = anyio.current_time()
     pause = _FIRST_REPORT
@@ -203,8 +228,18 @@ async def _watch(process: Process, context: ToolContext) -> ProcessEnd:
         output = process.output()
         last = "\n".join(plain_text(output.tail or output.head).splitlines()[-5:])
         elapsed = anyio.current_time() - start
-        context.report(Progress(text=last[-2000:], elapsed=elapsed, lines=output.lines, bytes=output.size))
+        tether.report(Progress(text=last[-2000:], elapsed=elapsed, lines=output.lines, bytes=output.size))
         pause = _NEXT_REPORT
+        if release_after is not None and elapsed >= release_after:
+            tether.release("timeout")
+            release_after = None
+
+
+def _last_words(output: Output) -> str:
+    """The end of what it printed, for who has not read it."""
+    if _is_binary(output):
+        return ""
+    return plain_text(output.tail or output.head)[-1_000:].strip()
 
 
 # -- the working directory -----------------------------------------------------------------------------------------

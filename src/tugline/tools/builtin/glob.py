@@ -8,7 +8,7 @@ from msgspec import Meta, Struct
 from tugline.ports import ToolContext
 from tugline.protocol.errors import ToolError
 from tugline.protocol.specs import Display, Footprint, PathSubject, Result, Subject
-from tugline.rules.globs import expand_braces, matcher, split_base
+from tugline.rules.globs import expand_braces, matcher, search_base, split_base
 from tugline.tools.define import BuiltinTool, cut_line
 from tugline.tools.files import locate, missing, plain_errors, shown_path
 from tugline.tools.search import SECONDS, Hides, Query, names, nothing_hidden, quoted, search
@@ -41,7 +41,7 @@ class Glob(BuiltinTool[GlobInput]):
 
     def subjects(self, data: GlobInput) -> tuple[Subject, ...]:
         """The folder that is looked through."""
-        return (PathSubject(_base(data)),)
+        return (PathSubject(search_base(data.pattern, data.path or ".")),)
 
     def title(self, data: GlobInput) -> str:
         """The glob, and where."""
@@ -52,7 +52,7 @@ class Glob(BuiltinTool[GlobInput]):
         if not data.pattern.strip():
             raise ToolError("The pattern is empty.")
         rest = split_base(data.pattern)[1] or "*"
-        place = locate(_base(data), context)
+        place = locate(search_base(data.pattern, data.path or "."), context)
         with plain_errors():
             stat = await context.workspace.stat(place.name)
         if stat is None:
@@ -81,9 +81,3 @@ class Glob(BuiltinTool[GlobInput]):
         if hits.late:
             text += f"\n[The search was ended after {SECONDS:.0f} s; there may be more.]"
         return Result(text, Display(count, text))
-
-
-def _base(data: GlobInput) -> str:
-    """The folder that the search begins in, as given."""
-    base = split_base(data.pattern)[0]
-    return base if base.split("/", 1)[0] == "~" else os.path.join(data.path or ".", base)

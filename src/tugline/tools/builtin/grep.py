@@ -12,6 +12,7 @@ from tugline.ports import ToolContext
 from tugline.protocol.errors import ToolError
 from tugline.protocol.specs import Display, Footprint, PathSubject, Result, Subject
 from tugline.rules.globs import matcher
+from tugline.rules.paths import KERNEL
 from tugline.tools.define import BuiltinTool, cut_line
 from tugline.tools.files import locate, missing, plain_errors, shown_path
 from tugline.tools.search import (
@@ -111,12 +112,16 @@ class Grep(BuiltinTool[GrepInput]):
             raise await missing(place, context, "file or folder")
         if stat.kind == "other":
             raise ToolError(f"{place.name} is a device, a pipe or the like; it cannot be searched.")
+        if any(place.target == top or place.target.startswith(f"{top}/") for top in KERNEL):
+            raise ToolError(f"{place.name}: files below /proc, /dev and /sys are not searched.")
         if stat.kind == "folder":
             folder, target, base = place.target, "./", place.name
         else:
             folder, name = os.path.split(place.target)
             target, base = f"./{name}", os.path.dirname(place.name)
         wanted, unwanted = _split_globs(data.glob or "")
+        if folder == "/":
+            unwanted += tuple(f"{top}/**" for top in KERNEL)
         hits = await search(_query(data, target, wanted, unwanted), folder, context)
         fits = matcher(wanted) if wanted and target == "./" else None
 

@@ -24,6 +24,9 @@ WHOLE = 16 * 1024 * 1024
 """Bytes up to which a file is looked at whole; a larger one is read up to the lines that are wanted."""
 _PIECE = 4 * 1024 * 1024
 _PER_TOKEN = 4
+_MOST = TOKENS * _PER_TOKEN // 8 + 1
+"""Lines that are too many in any case: each is shown with a number, a tab and its end. What is collected must not
+depend on the limit that a model thought of."""
 
 
 class ReadInput(Struct, frozen=True, forbid_unknown_fields=True):
@@ -110,7 +113,7 @@ class Read(BuiltinTool[ReadInput]):
         self, data: ReadInput, place: Place, context: ToolContext, start: bytes, stat: FileStat
     ) -> Result:
         """Only as far as the lines that are wanted. Whether it changes is seen by size and time alone."""
-        first, count = max(data.offset or 1, 1), data.limit or LINES
+        first, count = max(data.offset or 1, 1), min(data.limit or LINES, _MOST)
         seen = FileSeen(stat.mtime_ns, stat.size, "", whole=False, view=f"{first}:{count}")
         if _known(seen, place, context):
             return _unchanged(place, seen, context)
@@ -172,7 +175,7 @@ def _text(content: bytes, data: ReadInput, place: Place) -> tuple[str, str, bool
     total = _line_count(content, encoding)
     if first > total:
         raise ToolError(f"{place.name} has only {total:,} lines; line {first:,} is past its end.")
-    scanner = LineScanner(encoding, first, data.limit or LINES, WIDTH)
+    scanner = LineScanner(encoding, first, min(data.limit or LINES, _MOST), WIDTH)
     scanner.feed(content)
     if not scanner.done:
         scanner.end()
@@ -215,7 +218,7 @@ def _within_limit(content: Content, advice: str) -> None:
     parts = (Text(content),) if isinstance(content, str) else content
     tokens = sum(len(part.text) for part in parts if isinstance(part, Text)) // _PER_TOKEN
     if tokens > TOKENS:
-        raise ToolError(f"That is about {tokens:,} tokens, more than the {TOKENS:,} of one call. {advice}")
+        raise ToolError(f"That is about {tokens:,} tokens at least, more than the {TOKENS:,} of one call. {advice}")
 
 
 def _known(seen: FileSeen, place: Place, context: ToolContext) -> bool:

@@ -1,0 +1,1 @@
+"""`tugline policy`: what the rules decide, without running anything."""

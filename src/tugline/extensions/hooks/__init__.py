@@ -1,0 +1,1 @@
+"""Hooks: programs, requests, models and functions of the user's that run at events of a session."""
