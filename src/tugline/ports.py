@@ -322,8 +322,8 @@ class Responder(Protocol):
     name: str
     """What is said to have decided, such as `the classifier`."""
 
-    async def respond(self, question: PermissionQuestion) -> PermissionAnswer | None:
-        """`None`: no opinion. Never raises."""
+    async def respond(self, question: PermissionQuestion, query: Query) -> PermissionAnswer | None:
+        """`query` is the call as the rules see it. `None`: no opinion. Never raises."""
         ...
 
 
@@ -429,15 +429,12 @@ class StopHook(Protocol):
         ...
 
 
-class ToolHooks(Protocol):
-    """What of the user's own runs around calls. `query` is the call as the rules see it. None of these raises."""
+class ToolHooks(Responder, Protocol):
+    """What of the user's own runs around calls, and may answer the question about one. `query` is the call as the rules
+    see it. None of these raises."""
 
     async def before(self, call: CallId, query: Query) -> "HookVerdict":
         """A call is about to be judged."""
-        ...
-
-    async def asked(self, call: CallId, query: Query, question: PermissionQuestion) -> PermissionAnswer | None:
-        """A question is open; `None`: no opinion."""
         ...
 
     async def denied(self, call: CallId, query: Query, reason: str) -> tuple[str, ...]:

@@ -183,20 +183,22 @@ async def test_files_that_change(desk: HookDesk) -> None:
     }
 
 
-@pytest.mark.parametrize("way", ["resume", "fork", "clear"])
+@pytest.mark.parametrize("way", ["resume", "fork", "clear", "branch"])
 async def test_how_a_session_begins(desk: HookDesk, way: str) -> None:
     desk.settings({"SessionStart": [group(f"line=$(cat); printf '%s\\n' \"$line\" >> {desk.log}/all; echo how")]})
     async with ModelServer([reply("One."), reply("Two.")], lenient=True) as server:
         async with desk.session(server) as session:
             first = session.opening.origin.session
             await session.run("Go")
-            if way == "clear":
-                await session.run("/clear")
+            if way in ("clear", "branch"):
+                await session.run(f"/{way}")
                 await session.run("Again")
-        if way != "clear":
+        if way in ("resume", "fork"):
             async with desk.session(server, resume=first, fork_session=way == "fork") as session:
                 await session.run("Again")
-    assert [one["source"] for one in kept(desk)] == ["startup", way]
+    told = kept(desk)
+    assert [one["source"] for one in told] == ["startup", "fork" if way == "branch" else way]
+    assert (told[1]["session_id"] == first) == (way in ("resume", "clear"))
     assert sent(server).count("additional context: how") == (1 if way == "clear" else 2)
 
 
@@ -251,6 +253,7 @@ async def test_a_compaction(desk: HookDesk) -> None:
     assert (before["hook_event_name"], before["trigger"], before["custom_instructions"]) == (
         "PreCompact", "manual", "the plan",
     )  # fmt: skip
+    assert begun["model"] != ""
     assert (begun["source"], after["trigger"]) == ("compact", "manual")
     assert "A short summary." in after["compact_summary"]
 

@@ -64,10 +64,12 @@ class OpenGate:
 class NoHooks:
     """Hooks that have no opinion; a test overrides what it needs."""
 
+    name = "a hook"
+
     async def before(self, call: CallId, query: Query) -> HookVerdict:
         return HookVerdict()
 
-    async def asked(self, call: CallId, query: Query, question: PermissionQuestion) -> PermissionAnswer | None:
+    async def respond(self, question: PermissionQuestion, query: Query) -> PermissionAnswer | None:
         return None
 
     async def denied(self, call: CallId, query: Query, reason: str) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from tugline.loop.gate import Gate
 from tugline.ports import HookAfter, HookVerdict
 from tugline.protocol.events import Event, PermissionAsked, PermissionDecided, QuestionClosed
 from tugline.protocol.ids import CallId
-from tugline.protocol.permissions import Allow, Deny, PermissionAnswer, PermissionQuestion
+from tugline.protocol.permissions import Allow, Deny, PermissionAnswer, PermissionQuestion, PermissionUpdate
 from tugline.protocol.specs import Result
 from tugline.rules.permission import Policy, Query
 from tugline.rules.rule import parse_rule
@@ -26,14 +26,28 @@ Respond = Callable[[PermissionQuestion], PermissionAnswer]
 class Hooks(NoHooks):
     """Hooks that say what a test tells them to."""
 
-    def __init__(self, verdict: HookVerdict | None = None, after: HookAfter | None = None) -> None:
+    def __init__(
+        self,
+        verdict: HookVerdict | None = None,
+        after: HookAfter | None = None,
+        answer: PermissionAnswer | None = None,
+    ) -> None:
         self.verdict = verdict or HookVerdict()
         self.said_after = after or HookAfter()
+        self.answer = answer
         self.before_calls: list[str] = []
+        self.heard: list[str] = []
 
     async def before(self, call: CallId, query: Query) -> HookVerdict:
         self.before_calls.append(query.tool)
         return self.verdict
+
+    async def respond(self, question: PermissionQuestion, query: Query) -> PermissionAnswer | None:
+        return self.answer
+
+    async def denied(self, call: CallId, query: Query, reason: str) -> tuple[str, ...]:
+        self.heard.append(reason)
+        return ()
 
     async def after(self, call: CallId, query: Query, result: Result, duration: float) -> HookAfter:
         return self.said_after
@@ -48,8 +62,10 @@ def guarded(
     deny: tuple[str, ...] = (),
     mode: Any = "default",
     attended: bool = False,
+    depth: int = 0,
 ) -> tuple[Stage, Standing]:
     stage = Stage(ScriptedProvider([reply(*calls), reply("ok")]))
+    stage.voice.origin = msgspec.structs.replace(stage.voice.origin, depth=depth)
     policy = Policy(
         mode=mode,
         allow=tuple(parse_rule(rule, "allow", "test") for rule in allow),
@@ -113,6 +129,45 @@ async def test_an_answer_for_the_session_settles_the_next_question_too() -> None
     assert len(stage.said(PermissionAsked)) == 1
     assert stage.bench.ended == ["a", "b"]
     assert [rule.text for rule in standing.policy.allow] == ["change"]
+
+
+async def test_an_answer_that_forbids_more_settles_the_next_question_with_a_no() -> None:
+    forbid = PermissionUpdate("addRules", rules=("change",), behavior="deny")
+    stage, _ = guarded(
+        call("change", name="a"),
+        call("save", name="b"),
+        call("change", name="c"),
+        answer=lambda q: Allow(updates=(forbid,)) if q.tool == "save" else Allow(),
+    )
+    await stage.run()
+    assert [asked.question.tool for asked in stage.said(PermissionAsked)] == ["change", "save"]
+    assert stage.bench.ended == ["a", "b"]
+
+
+@pytest.mark.parametrize(("depth", "asked"), [(0, 1), (1, 0)])
+async def test_a_person_is_bothered_for_an_agent_in_the_background_only_where_hooks_have_no_answer(
+    depth: int, asked: int
+) -> None:
+    hooks = Hooks(answer=Deny("not at night"))
+    stage, _ = guarded(call("change", name="a"), hooks=hooks, attended=True, depth=depth)
+    await stage.run()
+    assert (len(stage.said(PermissionAsked)), stage.bench.started) == (asked, [])
+    assert "a hook: not at night" in contents(stage)[0]
+    stage, _ = guarded(call("change", name="a"), hooks=Hooks(), answer=lambda _: Allow(), depth=depth)
+    await stage.run()
+    assert (len(stage.said(PermissionAsked)), stage.bench.ended) == (1, ["a"])
+
+
+@pytest.mark.parametrize("answer", [Deny(), Deny("no"), None])
+async def test_hooks_hear_of_denials_but_not_of_their_own_nor_of_a_persons(answer: Deny | None) -> None:
+    hooks = Hooks()
+    stage, _ = guarded(call("change", name="a"), hooks=hooks, answer=None if answer is None else lambda _: answer)
+    await stage.run()
+    assert len(hooks.heard) == (answer is None)
+    hooks = Hooks(answer=answer)
+    stage, _ = guarded(call("change", name="a"), hooks=hooks)
+    await stage.run()
+    assert len(hooks.heard) == (answer is None)
 
 
 async def test_an_input_that_the_person_changed_is_what_runs_and_what_is_told() -> None:

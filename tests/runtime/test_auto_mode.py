@@ -88,6 +88,24 @@ async def test_what_the_classifier_allows_runs_and_what_it_denies_does_not(place
     assert "classifier" in {request.purpose for request in model.classifier.requests}
 
 
+async def test_hooks_are_asked_where_it_has_no_opinion_and_hear_what_it_denies(place: Path) -> None:
+    model = TwoModels(
+        [reply(touch("a")), reply(touch("b")), reply(touch("c")), reply("Done.")],
+        [reply("ALLOW"), reply("DENY: it was not asked for"), reply("Perhaps.")],
+    )
+    heard: list[tuple[str, str]] = []
+
+    def hook(given: tugline.HookInput) -> dict[str, Any] | None:
+        heard.append((given.event, given.data["tool_input"]["command"]))
+        decision = {"hookEventName": "PermissionRequest", "decision": {"behavior": "allow"}}
+        return {"hookSpecificOutput": decision} if given.event == "PermissionRequest" else None
+
+    async with session(place, model, hooks={"PermissionRequest": hook, "PermissionDenied": hook}) as opened:
+        await opened.run("Make a")
+    assert heard == [("PermissionDenied", "touch b"), ("PermissionRequest", "touch c")]
+    assert files(place) == ["a", "c"]
+
+
 async def test_it_costs_and_is_booked(place: Path) -> None:
     model = TwoModels([reply(touch("a")), reply("Done.")], [reply("ALLOW")])
     async with session(place, model) as opened:

@@ -152,6 +152,24 @@ async def test_changes_are_kept_where_they_are_meant_to_be(desk: Desk) -> None:
         assert [rule.text for rule in policy.allow] == ["Bash(a)", "Bash(b)"]
 
 
+async def test_what_settings_forbid_stays_forbidden_and_a_rule_that_is_there_is_not_added_twice(desk: Desk) -> None:
+    updates = (
+        PermissionUpdate("removeRules", rules=("Bash(touch forbidden)",), behavior="deny"),
+        PermissionUpdate("replaceRules", behavior="deny"),
+        PermissionUpdate("removeDirectories", directories=(str(desk.work),)),
+        rules("Bash(a)"),
+        rules("Bash(a)"),
+    )
+    deny = {"permissions": {"deny": ["Bash(touch forbidden)"]}}
+    async with desk.session(touch("a"), permission=lambda _: Allow(updates=updates), settings=deny) as opened:
+        before = opened.inside.standing.policy
+        await opened.run("Go")
+        after = opened.inside.standing.policy
+    assert len(before.deny) == 1
+    assert (after.deny, after.directories) == (before.deny, before.directories)
+    assert [rule.text for rule in after.allow] == ["Bash(a)"]
+
+
 async def test_an_answer_cannot_switch_to_a_mode_that_is_taken_away(desk: Desk) -> None:
     off = {"permissions": {"disableBypassPermissionsMode": "disable"}}
     bypass = PermissionUpdate("setMode", mode="bypassPermissions")

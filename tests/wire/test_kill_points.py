@@ -19,7 +19,7 @@ from tugline.testing import Match, ModelServer, call, reply
 
 FAULTY = str(Path(__file__).parent.parent / "kit" / "faulty_disk.py")
 STREAM = ["-p", "--output-format", "stream-json", "--verbose", "--allowed-tools", "Bash,Write"]
-WRITES = 40
+WRITES = 48
 """More than the run has; a run that comes to its end is the last one."""
 SHARES = 4
 

@@ -62,7 +62,7 @@ async def test_a_living_session_keeps_its_commands_when_another_one_starts(desk:
         process.send_signal(signal.SIGTERM)
         await desk.end(process)
     assert not alive(pid)
-    assert not list((desk.folder / "state").rglob("processes/*.jsonl"))
+    assert not list((desk.folder / "state").rglob("processes/*.roster"))
 
 
 async def test_a_headless_run_gives_commands_in_the_background_a_moment_and_then_ends_them(desk: Desk) -> None:
@@ -87,10 +87,10 @@ def test_a_roster_of_another_start_of_the_machine_ends_nothing(tmp_path: Path) -
     from tugline.workspaces.roster import reap
 
     me = os.getpid()
-    roster = tmp_path / "1-ab.jsonl"
+    roster = tmp_path / "1-ab.roster"
     entry = f'{{"pid": {me}, "start": {start_time(me)}, "mark": "0123456789abcdef"}}\n'
     roster.write_text('{"boot": "another one"}\n' + entry + "{broken\n")
-    (tmp_path / "2-cd.jsonl").write_bytes(b"\0\xff not a roster")
-    (tmp_path / "3-ef.jsonl").symlink_to("/etc/passwd")
+    (tmp_path / "2-cd.roster").write_bytes(b"\0\xff not a roster")
+    (tmp_path / "3-ef.roster").symlink_to("/etc/passwd")
     assert reap(str(tmp_path)) == 0
     assert not roster.exists()

@@ -52,11 +52,12 @@ _JUDGE = "You judge an event in the work of an agent. Look at what you need with
 class WiredHooks:
     """The hooks, as the loop knows them, and what is known only once the session is put together."""
 
-    def __init__(self, hooks: Hooks, environment: EnvFile, place: "Place") -> None:
-        self.calls: CallHooks = CallHooks(hooks, place.cwd())
+    def __init__(self, hooks: Hooks, environment: EnvFile, place: "Place", model: str) -> None:
+        self.calls: CallHooks = CallHooks(hooks, place.cwd(), model)
         self._hooks = hooks
         self._environment = environment
         self._place = place
+        self._model = model
 
     def occasions(self, core: Core, options: Options, gear: Gear) -> HookOccasions:
         """What of the session the hooks hear of."""
@@ -72,7 +73,7 @@ class WiredHooks:
             self._hooks,
             gear,
             source=source,
-            model=core.catalog.resolve(core.model),
+            model=self._model,
             settings=files,
             apply_environment=self._environment.apply,
         )
@@ -141,7 +142,7 @@ def make_hooks(
             session_end=limits.session_end,
         ),
     )
-    return WiredHooks(runner, environment, place)
+    return WiredHooks(runner, environment, place, core.catalog.resolve(core.model))
 
 
 def judge(core: Core, workspace: LocalWorkspace, standing: Standing, provider: Provider) -> Judge:

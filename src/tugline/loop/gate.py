@@ -1,6 +1,7 @@
 """The gate before every call: rules, hooks, mode, a question; what was judged and shown is what runs.
 
-The order is that of the specification: deny rules, hooks, ask rules, safety checks, mode, allow rules, a question.
+The order is that of the specification: deny rules, hooks, ask rules, safety checks, mode, allow rules, a question,
+which hooks may answer too.
 All but the hooks and the question is decided by `Judge`, which is pure.
 """
 
@@ -85,8 +86,8 @@ class Classifying(Responder, Protocol):
 class Gate:
     """Decides about every call of one agent.
 
-    `responders` are asked before a person is, or, for the main agent, while the person is asked too: the first answer
-    counts. The classifier stands before them in the mode auto, and is made when it is first needed.
+    Hooks, then `responders`, are asked before a person is, or, for the main agent, while the person is asked too: the
+    first answer counts. The classifier stands before them in the mode auto, and is made when it is first needed.
     """
 
     def __init__(
@@ -103,7 +104,7 @@ class Gate:
         self._asker = asker
         self._voice = voice
         self._hooks = hooks
-        self._responders = tuple(responders)
+        self._responders = (*(() if hooks is None else (hooks,)), *responders)
         self._make_classifier = make_classifier
         self._classifier: Classifying | None = None
         self._one_question = anyio.Lock()
@@ -132,18 +133,14 @@ class Gate:
             opinion: HookOpinion = "ask" if said.decision == "ask" else "allow" if said.decision == "allow" else ""
             query = self._query(tool, data, given, state, opinion)
             verdict = self._judge.judge(query)
-        if isinstance(verdict, VerdictDeny):
-            return await self._rule_out(call, tool, query, verdict.reason)
-        if isinstance(verdict, VerdictAllow):
-            self._decided(call, tool, given, True, verdict.reason)
-            return Passed(given, data, words, query=query)
+        settled = await self._settled(call, tool, data, query, verdict, words)
+        if settled is not None:
+            return settled
         async with self._one_question:
             # an answer given meanwhile may have settled this one too
             verdict = self._judge.judge(query)
-            if isinstance(verdict, VerdictAllow):
-                self._decided(call, tool, given, True, verdict.reason)
-                return Passed(given, data, words, query=query)
-            return await self._ask(call, tool, data, query, state, verdict, words)
+            settled = await self._settled(call, tool, data, query, verdict, words)
+            return settled or await self._ask(call, tool, data, query, state, verdict, words)
 
     async def after(self, call: CallId, passed: Passed, result: Result, duration: float) -> HookAfter:
         """What hooks say once the call has ended."""
@@ -154,6 +151,19 @@ class Gate:
     async def batch(self) -> HookAfter:
         """What hooks say once all calls of a reply have ended."""
         return HookAfter() if self._hooks is None else await self._hooks.batch()
+
+    async def _settled(
+        self, call: CallId, tool: Tool, data: Any, query: Query, verdict: Verdict, words: str
+    ) -> Passed | Refused | None:
+        """What comes of a verdict that asks nobody."""
+        match verdict:
+            case VerdictDeny(reason):
+                return await self._rule_out(call, tool, query, reason)
+            case VerdictAllow(reason):
+                self._decided(call, tool, query.input, True, reason)
+                return Passed(query.input, data, words, query=query)
+            case _:
+                return None
 
     async def _ask(
         self, call: CallId, tool: Tool, data: Any, query: Query, state: AgentState, verdict: Verdict, words: str
@@ -170,47 +180,44 @@ class Gate:
             agent=self._voice.origin.agent,
             saved_in=self._judge.kept_in("localSettings"),
         )
-        answer, by = await self._answer(question, self._before_person(verdict, call, query))
-        if by and isinstance(answer, Allow) and answer.input not in (None, given):
+        answer, by = await self._answer(question, query, self._before_person(verdict))
+        if by is not None and isinstance(answer, Allow) and answer.input not in (None, given):
             again = self._rejudged(tool, answer, given, state)
             if isinstance(again, VerdictAsk) and again.person:
                 # somebody else than the person has made it a call that only a person may allow
                 changed = structs.replace(question, input=answer.input or given, reason=again.reason, suggestions=())
-                answer, by = await self._asker.ask(changed), ""
+                answer, by = await self._asker.ask(changed), None
         if answer is None:
             return await self._rule_out(call, tool, query, f"{NOBODY} ({verdict.reason}). {INSTEAD}")
         if isinstance(answer, Deny):
-            reason = answer.words or "the user said no"
-            refused = self._deny(call, tool, given, f"{by}: {reason}" if by else reason)
-            return Refused(refused.text, stop=reason) if answer.stop else refused
-        if not by and self._classifier is not None:
+            return await self._denied(call, tool, query, answer, by)
+        if by is None and self._classifier is not None:
             self._classifier.allowed_by_person()
-        return self._allowed(call, tool, data, given, state, answer, words, by)
+        return await self._allowed(call, tool, data, query, state, answer, words, by)
 
-    def _before_person(self, verdict: Verdict, call: CallId, query: Query) -> tuple[Responder, ...]:
+    def _before_person(self, verdict: Verdict) -> tuple[Responder, ...]:
         """Who may answer before a person does. What a rule or a danger asks about is not for a model to settle."""
-        hooks = () if self._hooks is None else (_HookResponder(self._hooks, call, query),)
         settled = isinstance(verdict, VerdictAsk) and verdict.person
         if self._make_classifier is None or settled or self._judge.mode != "auto":
-            return (*hooks, *self._responders)
+            return self._responders
         if self._classifier is None:
             self._classifier = self._make_classifier()
-        return (self._classifier, *hooks, *self._responders)
+        return (self._classifier, *self._responders)
 
     async def _answer(
-        self, question: PermissionQuestion, responders: Sequence[Responder]
-    ) -> tuple[PermissionAnswer | None, str]:
-        """The answer that counts, and who gave it; empty for the person."""
+        self, question: PermissionQuestion, query: Query, responders: Sequence[Responder]
+    ) -> tuple[PermissionAnswer | None, Responder | None]:
+        """The answer that counts, and who gave it; `None` for the person."""
         if not responders:
-            return await self._asker.ask(question), ""
+            return await self._asker.ask(question), None
         if self._voice.origin.depth:
             # a person is not bothered for an agent in the background before these had no answer
-            return await self._first_of(responders, question) or (await self._asker.ask(question), "")
-        found: list[tuple[PermissionAnswer | None, str]] = []
+            return await self._first_of(responders, question, query) or (await self._asker.ask(question), None)
+        found: list[tuple[PermissionAnswer | None, Responder | None]] = []
         async with anyio.create_task_group() as tasks:
 
             async def consult() -> None:
-                answered = await self._first_of(responders, question)
+                answered = await self._first_of(responders, question, query)
                 if answered is not None and not found:
                     found.append(answered)
                     tasks.cancel_scope.cancel()
@@ -218,18 +225,18 @@ class Gate:
             tasks.start_soon(consult)
             answer = await self._asker.ask(question)
             if answer is not None and not found:
-                found.append((answer, ""))
+                found.append((answer, None))
                 tasks.cancel_scope.cancel()
-        return found[0] if found else (None, "")
+        return found[0] if found else (None, None)
 
     @staticmethod
     async def _first_of(
-        responders: Sequence[Responder], question: PermissionQuestion
-    ) -> tuple[PermissionAnswer | None, str] | None:
+        responders: Sequence[Responder], question: PermissionQuestion, query: Query
+    ) -> tuple[PermissionAnswer, Responder] | None:
         for responder in responders:
-            answer = await responder.respond(question)
+            answer = await responder.respond(question, query)
             if answer is not None:
-                return answer, responder.name
+                return answer, responder
         return None
 
     def _rejudged(self, tool: Tool, answer: Allow, given: dict[str, Any], state: AgentState) -> Verdict | None:
@@ -239,32 +246,44 @@ class Gate:
         except ToolError:
             return None  # said when it is looked at for the last time
 
-    def _allowed(
+    async def _denied(self, call: CallId, tool: Tool, query: Query, answer: Deny, by: Responder | None) -> Refused:
+        """What somebody answered with no. Of what neither a person nor a hook has denied, hooks hear."""
+        who = "the user" if by is None else by.name
+        reason = answer.words or f"{who} said no"
+        shown = f"{who}: {reason}" if by is not None and answer.words else reason
+        if by is None or by is self._hooks:
+            refused = self._deny(call, tool, query.input, shown)
+        else:
+            refused = await self._rule_out(call, tool, query, shown)
+        return Refused(refused.text, stop=reason) if answer.stop else refused
+
+    async def _allowed(
         self,
         call: CallId,
         tool: Tool,
         data: Any,
-        given: dict[str, Any],
+        query: Query,
         state: AgentState,
         answer: Allow,
         words: str,
-        by: str,
+        by: Responder | None,
     ) -> Passed | Refused:
+        given, who = query.input, "the user" if by is None else by.name
         if answer.input is not None and answer.input != given:
             given = answer.input
             try:
                 data = tool.parse(given)
             except ToolError as error:
-                changed = f"{by or 'the user'} changed it: {error}"
-                return Refused(wording.invalid_input(tool.name, changed), denial=False)
+                return Refused(wording.invalid_input(tool.name, f"{who} changed it: {error}"), denial=False)
         # the input may be another one, and rules and mode may have changed while the question stood
-        verdict = self._judge.judge(self._query(tool, data, given, state))
+        query = self._query(tool, data, given, state)
+        verdict = self._judge.judge(query)
         if isinstance(verdict, VerdictDeny):
-            return self._deny(call, tool, given, verdict.reason)
+            return await self._rule_out(call, tool, query, verdict.reason)
         self._keep(answer)
-        self._decided(call, tool, given, True, f"{by} allowed it" if by else "the user allowed it")
+        self._decided(call, tool, given, True, f"{who} allowed it")
         said = "\n".join(part for part in (words, answer.words) if part)
-        return Passed(given, data, said, answer.content, self._query(tool, data, given, state))
+        return Passed(given, data, said, answer.content, query)
 
     def _keep(self, answer: Allow) -> None:
         """What else the answer changes. What is wrong with it does not touch the yes."""
@@ -292,7 +311,7 @@ class Gate:
         return None
 
     async def _rule_out(self, call: CallId, tool: Tool, query: Query, reason: str) -> Refused:
-        """What rules, mode or nobody's answer deny; hooks hear of it, and may have words for the model."""
+        """What rules, mode, a responder or nobody's answer deny; hooks hear of it, and may have words for the model."""
         refused = self._deny(call, tool, query.input, reason)
         words = () if self._hooks is None else await self._hooks.denied(call, query, reason)
         return Refused("\n".join((refused.text, *map(wording.reminder, words)))) if words else refused
@@ -303,18 +322,6 @@ class Gate:
 
     def _decided(self, call: CallId, tool: Tool, given: dict[str, Any], allowed: bool, reason: str) -> None:
         self._voice.say(PermissionDecided, call=call, tool=tool.name, input=given, allowed=allowed, reason=reason)
-
-
-class _HookResponder:
-    """Hooks that answer one question."""
-
-    name = "a hook"
-
-    def __init__(self, hooks: ToolHooks, call: CallId, query: Query) -> None:
-        self._hooks, self._call, self._query = hooks, call, query
-
-    async def respond(self, question: PermissionQuestion) -> PermissionAnswer | None:
-        return await self._hooks.asked(self._call, self._query, question)
 
 
 def _title(tool: Tool, data: Any) -> str:

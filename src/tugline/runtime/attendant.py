@@ -25,6 +25,7 @@ from tugline.protocol.permissions import (
     RejectPlan,
     UserQuestion,
 )
+from tugline.rules.permission import Query
 from tugline.runtime.questions import Questions
 
 PermissionCallback = Callable[[PermissionQuestion], "PermissionAnswer | bool | Awaitable[PermissionAnswer | bool]"]
@@ -66,7 +67,7 @@ class FunctionResponder:
         self._respond = respond
         self._voice = voice
 
-    async def respond(self, question: PermissionQuestion) -> PermissionAnswer | None:
+    async def respond(self, question: PermissionQuestion, query: Query) -> PermissionAnswer | None:
         """Its answer; `None`: none."""
         answer = await call_back(self._respond, question, self.name, self._voice)
         if isinstance(answer, bool):

@@ -12,6 +12,7 @@ from tugline.protocol.messages import Message
 from tugline.protocol.permissions import Allow, Deny, PermissionAnswer, PermissionQuestion
 from tugline.rules import classify
 from tugline.rules.classify import Denials
+from tugline.rules.permission import Query
 
 
 class Classifier:
@@ -44,7 +45,7 @@ class Classifier:
         self._total = total
         self._denials = Denials()
 
-    async def respond(self, question: PermissionQuestion) -> PermissionAnswer | None:
+    async def respond(self, question: PermissionQuestion, query: Query) -> PermissionAnswer | None:
         """Its ruling on the call; `None`: it has none."""
         if self._denials.too_many(self._in_row, self._total):
             return None

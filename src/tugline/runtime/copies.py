@@ -23,6 +23,8 @@ class Copies:
         self._gear = gear
         self._export = export
         self._branch = branch
+        self.branched: Callable[[], Awaitable[None]] | None = None
+        """Hears that the conversation goes on in a copy."""
 
     async def export(self, path: str | None = None, form: ExportFormat | None = None) -> str:
         """Write the conversation so far as one document; returns its path."""
@@ -37,4 +39,6 @@ class Copies:
         session = await self._branch()
         voice.origin = structs.replace(voice.origin, session=session)
         voice.say(SessionBranched, before=before, transcript=self._gear.transcript.path)
+        if self.branched is not None:
+            await self.branched()
         return session

@@ -87,6 +87,10 @@ class HookOccasions:
         await self._end("clear")
         await self._start("clear")
 
+    async def branched(self) -> None:
+        """The session goes on in a copy."""
+        await self._start("fork")
+
     async def closing(self) -> None:
         """The session is about to be closed."""
         await self.hooks.settle()

@@ -92,6 +92,10 @@ class Occasions(Protocol):
         """The conversation begins anew."""
         ...
 
+    async def branched(self) -> None:
+        """It goes on in a copy, under a new id."""
+        ...
+
     async def closing(self) -> None:
         """It is about to be closed; what runs is broken off behind this."""
         ...
@@ -182,6 +186,7 @@ class Session:
             self.rename(self._title)
         if self.occasions is not None:
             self.past.cleared = self.occasions.cleared
+            self.copies.branched = self.occasions.branched
             self.bus.attach(self.occasions.hear)
             self.occasions.begin(self._group, self._tell_at_once, self.rename)
         self._group.start_soon(self._serve)

@@ -147,7 +147,8 @@ class Standing:
         rules = self._rules(update.behavior)
         match update.kind:
             case "addRules":
-                self._set_rules(update.behavior, (*rules, *_parsed(update, source)))
+                new = (rule for rule in _parsed(update, source) if rule not in rules)
+                self._set_rules(update.behavior, (*rules, *new))
             case "replaceRules":
                 others = tuple(rule for rule in rules if rule.source != source)
                 self._set_rules(update.behavior, (*others, *_parsed(update, source)))

@@ -13,7 +13,7 @@ from tugline.workspaces.descendants import marked, start_time
 PATIENCE = 0.5
 """Seconds from TERM to KILL for what was left behind."""
 MARK_LENGTH = 16
-_ENDING = ".jsonl"
+_ENDING = ".roster"
 
 
 class Roster:

@@ -20,9 +20,12 @@ RETRY = "A hook says that it may be tried again."
 class CallHooks:
     """Answers `ports.ToolHooks`, `ports.StopHook` and `ports.CompactionHooks` with the session's hooks."""
 
-    def __init__(self, hooks: Hooks, cwd: str) -> None:
+    name = "a hook"
+
+    def __init__(self, hooks: Hooks, cwd: str, model: str) -> None:
         self._hooks = hooks
         self._cwd = cwd
+        self._model = model
         self._ran: list[dict[str, Any]] = []
 
     # -- calls
@@ -42,12 +45,15 @@ class CallHooks:
             reason = "a hook denied it"
         return HookVerdict(decision, reason, said.input, hooks.context("PreToolUse", said), stop)
 
-    async def asked(self, call: CallId, query: Query, question: PermissionQuestion) -> PermissionAnswer | None:
+    async def respond(self, question: PermissionQuestion, query: Query) -> PermissionAnswer | None:
         """PermissionRequest."""
         hooks = self._hooks
         if not hooks.wants("PermissionRequest"):
             return None
-        fields = {**_about(call, query), "permission_suggestions": [_suggestion(rule) for rule in question.suggestions]}
+        fields = {
+            **_about(question.call, query),
+            "permission_suggestions": [_suggestion(rule) for rule in question.suggestions],
+        }
         said = await hooks.run("PermissionRequest", fields, query)
         if said.stop is not None:
             return Deny(hooks.fit(said.stop), stop=True)
@@ -55,7 +61,7 @@ class CallHooks:
             words = "\n".join(hooks.context("PermissionRequest", said))
             return Allow(input=said.input, words=words, updates=said.updates)
         if said.decision == "deny":
-            return Deny(hooks.fit(said.reason) or "it gave no reason", stop=said.interrupt)
+            return Deny(hooks.fit(said.reason), stop=said.interrupt)
         return None
 
     async def denied(self, call: CallId, query: Query, reason: str) -> tuple[str, ...]:
@@ -125,7 +131,8 @@ class CallHooks:
     async def additions(self) -> tuple[str, ...]:
         """SessionStart, for the conversation that is left."""
         hooks = self._hooks
-        return hooks.context("SessionStart", await hooks.run("SessionStart", {"source": "compact"}))
+        fields = {"source": "compact", "model": self._model}
+        return hooks.context("SessionStart", await hooks.run("SessionStart", fields))
 
     async def after_compaction(self, trigger: str, summary: str) -> None:
         """PostCompact."""
