@@ -20,6 +20,7 @@ from tugline.stores.searching import Wanted, search
 from tugline.stores.sessions import Among, Entry, entries, entry_at, find, summarize
 
 if TYPE_CHECKING:
+    from tugline.rules.changes import TurnChanges
     from tugline.stores.contents import Pruned
 
 __all__ = ["Sessions"]
@@ -74,6 +75,15 @@ class Sessions:
             raise SessionError(summary.problem)
         with open_chronicle(summary.path) as chronicle:
             yield summary, chronicle
+
+    def changes(self, words: str) -> "tuple[TurnChanges, ...]":
+        """Who changed which files in a session, turn by turn; with lines added and removed where contents are kept."""
+        from tugline.app.line_counts import line_counter, session_contents  # noqa: PLC0415  imported here: start-up cost
+        from tugline.rules.changes import changes  # noqa: PLC0415  imported here: start-up cost
+
+        with self.chronicle(words) as (summary, chronicle):
+            count = line_counter(session_contents(self._checkpoints, summary.path))
+            return changes(chronicle.changing(), count)
 
     def search(self, words: str, *, everywhere: bool = False, archived: bool = False) -> Iterator[Hit]:
         """Where all of these words stand together: in names, prompts and replies, the last used session first."""

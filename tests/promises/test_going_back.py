@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from workshop import Workshop, doing, shell
 
-from tugline.app.checkpoints import line_counter, session_contents
+from tugline.app.line_counts import line_counter, session_contents
 from tugline.config.folders import find_folders
 from tugline.protocol.specs import FileStep
 from tugline.rules.changes import changes
@@ -51,7 +51,9 @@ async def test_each_change_is_put_down_to_the_calls_that_made_it(tmp_path: Path)
     assert [paths for _, paths in made] == [["n.txt"], ["a.txt"]]
     assert all(len(calls) == 1 for calls, _ in made)
     assert made[0][0] != made[1][0]
-    count = line_counter(session_contents(find_folders(shop.environ, str(shop.folder)), str(shop.transcript)))
+    count = line_counter(
+        session_contents(find_folders(shop.environ, str(shop.folder)).checkpoints, str(shop.transcript))
+    )
     (turn,) = changes(shop.records(), count)
     assert [(one.calls[0].title, one.files[0].kind, one.files[0].lines) for one in turn.sets] == [
         ("n.txt", "created", (1, 0)), ("echo more >> a.txt", "changed", (1, 0)),

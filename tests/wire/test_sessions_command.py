@@ -277,6 +277,23 @@ async def test_who_changed_which_files_is_told_by_turn_and_call(desk: Desk, shel
     assert "No changes" in (await sessions(desk, "changes", one)).out
 
 
+async def test_lines_added_and_removed_are_counted_where_both_contents_are_kept(desk: Desk) -> None:
+    one = "4f0c3b5e-8a52-4c5d-9d6b-0f5c7d1c2b3a"
+    (desk.cwd / "a.txt").write_text("one\ntwo\n")
+    script = [
+        reply(call("Read", file_path="a.txt")),
+        reply(call("Edit", file_path="a.txt", old_string="two", new_string="2\n3")),
+        reply(call("Write", file_path="b.txt", content="new\n")),
+        reply("Done."),
+    ]
+    async with ModelServer(script) as server:
+        env = {"ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": "k"}
+        ended = await desk.run("-p", "--permission-mode", "acceptEdits", "--session-id", one, "Change it", env=env)
+    assert ended.code == 0
+    out = (await sessions(desk, "changes", one)).out
+    assert re.search(r"~ a\.txt  \+2 -1\n(.*\n)*.*\+ b\.txt  \+1 -0\n", out), out
+
+
 async def test_what_only_a_removed_session_needs_goes_with_it(desk: Desk, shelf: Shelf) -> None:
     store = shelf.place.parent.parent / "checkpoints" / shelf.place.name / "objects"
     for digest, session in (("a" * 40, "s-1"), ("b" * 40, "s-2")):

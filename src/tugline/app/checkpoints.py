@@ -5,11 +5,9 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from tugline.app.core import Core
-from tugline.config.folders import Folders, make_private
+from tugline.config.folders import make_private
 from tugline.loop.transcript import Transcript
 from tugline.ports import Tool
-from tugline.protocol.records import FileState
-from tugline.rules.changes import CountLines, Lines
 from tugline.runtime.checkpointed import Checkpointed
 from tugline.runtime.checkpoints import Checkpoints, Tree
 from tugline.stores.contents import WORK, Contents, checkpoints_folder
@@ -64,24 +62,3 @@ def checkpointed(checkpoints: Checkpoints | None) -> Callable[[Tool], Tool]:
     if checkpoints is None:
         return lambda tool: tool
     return lambda tool: Checkpointed(tool, checkpoints)
-
-
-def session_contents(folders: Folders, transcript: str) -> Contents:
-    """The store that a session's records name contents of."""
-    return Contents(checkpoints_folder(folders.checkpoints, transcript))
-
-
-def line_counter(contents: Contents) -> CountLines:
-    """Counts lines added and removed, for `rules.changes`, where both contents are there and are text."""
-
-    from tugline.tools.diff import counts, hunks  # noqa: PLC0415  imported here: start-up cost
-
-    def text(state: FileState | None) -> str | None:
-        data = b"" if state is None else contents.get(state.digest)
-        return None if data is None or b"\0" in data else data.decode(errors="replace")
-
-    def count(before: FileState | None, after: FileState | None) -> Lines | None:
-        old, new = text(before), text(after)
-        return None if old is None or new is None else counts(hunks(old, new, 0))
-
-    return count

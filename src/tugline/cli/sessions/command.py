@@ -201,11 +201,9 @@ def _unarchive(argv: Sequence[str]) -> int:
 
 def _changes(argv: Sequence[str]) -> int:
     from tugline.cli.sessions.changes import told_changes  # noqa: PLC0415  imported here: start-up cost
-    from tugline.rules.changes import changes  # noqa: PLC0415  imported here: start-up cost
 
     given = read_given("sessions changes", argv, "--json")
-    with Sessions().chronicle(_which("changes", given)) as (_, chronicle):
-        found = changes(chronicle.changing())
+    found = Sessions().changes(_which("changes", given))
     if "--json" in given.switches:
         return streams.put("".join(f"{as_json(one)}\n" for one in found))
     if not found:
