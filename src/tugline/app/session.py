@@ -35,6 +35,7 @@ from tugline.rules import wording
 from tugline.rules.git_guard import GitSetting, working
 from tugline.rules.permission import denied_tools
 from tugline.rules.prompt import system_prompt, whats_new
+from tugline.rules.rule_checks import doubtful
 from tugline.runtime.briefing import FileBriefing
 from tugline.runtime.errands import Errands
 from tugline.runtime.file_past import FilePast
@@ -179,6 +180,7 @@ async def _compose(options: Options, stack: AsyncExitStack) -> Session:
             *core.opening.notices,
             *_elsewhere(core),
             *_notices(core.config, standing, left),
+            *doubtful((*core.config.allow, *core.config.ask, *core.config.deny), tools.names),
             *(hold.notices() if hold else ()),
         ),
         mentions=Mentions(gear, touched(Read()), standing),
