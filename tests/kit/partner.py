@@ -11,6 +11,7 @@ from typing import Any
 from tugline.net.client import HttpClient
 from tugline.protocol.blocks import AssistantBlock, Opaque, Text
 from tugline.protocol.chunks import BlockClosed, Chunk, ReplyEnded
+from tugline.protocol.errors import ProviderError
 from tugline.protocol.ids import MessageId
 from tugline.protocol.messages import Assistant, User
 from tugline.protocol.specs import ModelRequest
@@ -73,6 +74,18 @@ async def ask(provider: Any, request: ModelRequest) -> Said:
         async for batch in batches:
             chunks += batch
     return Said(chunks)
+
+
+async def ask_llama(provider: Any, request: ModelRequest) -> Said:
+    """The whole reply. llama.cpp leaves out the beginning of one whose first character comes in pieces; the product asks
+    again then, and so is it here."""
+    for _ in range(4):
+        try:
+            return await ask(provider, request)
+        except ProviderError as error:
+            if "before the reply began" not in str(error):
+                raise
+    return await ask(provider, request)
 
 
 def person(words: str) -> User:

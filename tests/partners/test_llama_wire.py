@@ -6,7 +6,7 @@ from pathlib import Path
 
 import anyio
 import pytest
-from partner import Connect, RunningLlama, ask, person, running_llama
+from partner import Connect, RunningLlama, ask_llama, person, running_llama
 
 from tugline.protocol.blocks import Text
 from tugline.protocol.chunks import BlockDelta
@@ -42,7 +42,7 @@ def said_to(*messages: Message, limit: int = 12, stream: bool = True) -> ModelRe
 async def test_it_speaks_stops_at_the_limit_and_counts(
     llama: RunningLlama, connect: Connect, protocol: str, stream: bool
 ) -> None:
-    said = await ask(connect(protocol, llama.url, llama.key), said_to(person("Tell a story."), stream=stream))
+    said = await ask_llama(connect(protocol, llama.url, llama.key), said_to(person("Tell a story."), stream=stream))
     assert said.text
     assert len(said.blocks) == 1
     usage = said.end.usage
@@ -57,7 +57,7 @@ async def test_it_speaks_stops_at_the_limit_and_counts(
 async def test_it_ends_by_itself(llama: RunningLlama, connect: Connect, protocol: str) -> None:
     provider = connect(protocol, llama.url, llama.key)
     for _ in range(3):  # it dices, and may talk on for once
-        said = await ask(provider, said_to(person("Say yes."), limit=600))
+        said = await ask_llama(provider, said_to(person("Say yes."), limit=600))
         if said.end.usage.output < 600:
             break
     assert said.end.stop == "end_turn"
@@ -69,8 +69,8 @@ async def test_a_conversation_goes_on_and_its_prefix_is_found_again(
 ) -> None:
     provider = connect(protocol, llama.url, llama.key)
     first = person(f"{protocol}: " + PROSE * 3)
-    answer = (await ask(provider, said_to(first))).message()
-    said = await ask(provider, said_to(first, answer, User(MessageId("u2"), (Text("And then?"),))))
+    answer = (await ask_llama(provider, said_to(first))).message()
+    said = await ask_llama(provider, said_to(first, answer, User(MessageId("u2"), (Text("And then?"),))))
     assert said.end.usage.cache_read > 150
     assert said.end.usage.input < 100
 
@@ -83,31 +83,31 @@ async def test_leaving_a_reply_leaves_the_server_free(llama: RunningLlama, conne
                 async for batch in batches:
                     if any(isinstance(chunk, BlockDelta) for chunk in batch):
                         break
-        assert (await ask(provider, said_to(person("Hi")))).text
+        assert (await ask_llama(provider, said_to(person("Hi")))).text
 
 
 async def test_a_conversation_that_is_too_long_is_told_as_that(
     llama: RunningLlama, connect: Connect, protocol: str
 ) -> None:
     with pytest.raises(ProviderError) as raised:
-        await ask(connect(protocol, llama.url, llama.key), said_to(person(PROSE * 100)))
+        await ask_llama(connect(protocol, llama.url, llama.key), said_to(person(PROSE * 100)))
     assert raised.value.failure.kind == "prompt_too_long"
 
 
 async def test_a_wrong_key_is_told_as_that(llama: RunningLlama, connect: Connect, protocol: str) -> None:
     with pytest.raises(ProviderError) as raised:
-        await ask(connect(protocol, llama.url, "wrong"), said_to(person("Hi")))
+        await ask_llama(connect(protocol, llama.url, "wrong"), said_to(person("Hi")))
     assert (raised.value.failure.kind, raised.value.failure.status) == ("authentication", 401)
 
 
 async def test_it_answers_also_when_others_want_its_processors(model_file: str, connect: Connect) -> None:
     with running_llama(model_file) as llama:
         provider = connect("chat", llama.url, llama.key)
-        await ask(provider, said_to(person("Hi")))  # by then it has all its threads
+        await ask_llama(provider, said_to(person("Hi")))  # by then it has all its threads
         # All on one processor: those that wait for the others have to leave it to them.
         for thread in Path(f"/proc/{llama.pid}/task").iterdir():
             os.sched_setaffinity(int(thread.name), {min(os.sched_getaffinity(0))})
-        assert (await ask(provider, said_to(person("Tell a story."), limit=48))).text
+        assert (await ask_llama(provider, said_to(person("Tell a story."), limit=48))).text
 
 
 def growing(text: str) -> Iterator[tuple[Message, ...]]:
@@ -128,7 +128,7 @@ async def test_our_estimate_is_within_a_tenth_of_the_real_count_once_it_has_lear
     for step, messages in enumerate(growing(text)):
         gauge = add(gauge, total([weigh(message) for message in messages[known:]]))
         known = len(messages)
-        said = await ask(provider, said_to(*messages, limit=1))
+        said = await ask_llama(provider, said_to(*messages, limit=1))
         usage = said.end.usage
         real = usage.input + usage.cache_read
         if step:
