@@ -77,8 +77,8 @@ async def ask(provider: Any, request: ModelRequest) -> Said:
 
 
 async def ask_llama(provider: Any, request: ModelRequest) -> Said:
-    """The whole reply. llama.cpp leaves out the beginning of one whose first character comes in pieces; the product asks
-    again then, and so is it here."""
+    """The whole reply. llama.cpp leaves out the beginning of one whose first character comes in pieces; the product
+    asks again then, and so is it done here."""
     for _ in range(4):
         try:
             return await ask(provider, request)
