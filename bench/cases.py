@@ -93,6 +93,12 @@ async def _agents(make: Callable[[], Any]) -> dict[str, float]:
     return meter.read()
 
 
+def routine_commands() -> list[str]:
+    """Commands that nobody wants to be asked about, as the tests of the rules have them."""
+    lines = Path("tests/rules/corpus/routine_must.txt").read_text().splitlines()
+    return [line.replace("⏎", "\n") for line in lines if line and not line.startswith(("# ", "@ "))]
+
+
 async def decisions(workload: str, url: str) -> dict[str, float]:
     """Permission decisions, as the gate takes them: routine commands under a few rules, each one new to the caches,
     then the longest and most tangled commands that are still analysed. The floor is the parser alone."""
@@ -105,7 +111,7 @@ async def decisions(workload: str, url: str) -> dict[str, float]:
     from tugline.protocol.specs import CommandSubject
     from tugline.rules.permission import Query
 
-    routine = Path("tests/rules/corpus/routine.txt").read_text().splitlines()
+    routine = routine_commands()
     tangled = [(unit * 60_000)[:60_000] for unit in ("(", "$(", "a;", "a|", "<<A ", "(a)", "a&&", "${a", "if a;")]
     rules = {"allow": ["Bash(npm:*)", "Bash(git add:*)", "Edit(/src/**)"], "deny": ["Bash(curl:*)", "Read(./.env)"]}
     with tempfile.TemporaryDirectory() as folder:
@@ -124,7 +130,7 @@ async def decisions(workload: str, url: str) -> dict[str, float]:
         times["floor"].clear()
         for number in range(10):
             for line in routine:
-                command = f"{line.replace('⏎', chr(10))} # {number}"
+                command = f"{line} # {number}"
                 judge("routine", command)
                 began = time.perf_counter()
                 parser.parse(command.encode())

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import anyio.to_thread
 import pytest
+from bench.cases import routine_commands
 
 from tugline.testing import ModelServer, Step, call, reply
 
@@ -129,6 +130,11 @@ def test_the_bench_runs() -> None:
     assert done.returncode == 0, done.stderr
     rows = [line for line in done.stdout.splitlines() if line.startswith("| (")]
     assert [row.count("ms CPU") for row in rows] == [2, 1], done.stdout
+
+
+def test_the_bench_has_routine_commands_to_decide_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    assert len(routine_commands()) > 100
 
 
 def test_the_library_is_benched_through_all_of_a_long_run() -> None:
