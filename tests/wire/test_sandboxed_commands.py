@@ -62,6 +62,23 @@ async def test_commands_run_inside_without_a_question(desk: Desk, serve: Serve) 
 
 
 @needs_sandbox
+async def test_what_a_monitor_watches_runs_inside_too(desk: Desk, serve: Serve) -> None:
+    outside = desk.folder / "outside"
+    await serve(
+        [
+            reply(call("ToolSearch", query="select:Monitor")),
+            reply(call("Monitor", command=f"touch {outside}; touch inside; echo tried", description="a try")),
+            reply(call("TaskOutput", task_id="{{found task id: (\\S+)}}")),
+            reply("Done."),
+        ]
+    )
+    ended = await desk.run("-p", "Go", *settings())
+    assert (ended.code, ended.err) == (0, "")
+    assert (desk.cwd / "inside").exists()
+    assert not outside.exists()
+
+
+@needs_sandbox
 async def test_what_is_protected_is_denied_by_the_rules_too(desk: Desk, serve: Serve) -> None:
     server = await serve([bash("echo evil > .tugline/settings.json"), bash("rm -rf ~"), reply("Done.")])
     await desk.run("-p", "Go", *settings())

@@ -1,1 +1,1 @@
-"""What users bring along: hooks."""
+"""What users bring along: hooks, definitions of agents."""

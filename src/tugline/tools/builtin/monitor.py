@@ -8,7 +8,7 @@ from typing import Annotated
 import anyio
 from msgspec import Meta, Struct
 
-from tugline.ports import Output, TaskEnd, TaskRunner, Tether, ToolContext, WorkspaceError
+from tugline.ports import Confinement, Output, TaskEnd, TaskRunner, Tether, ToolContext, WorkspaceError
 from tugline.protocol.errors import ToolError
 from tugline.protocol.specs import CommandSubject, Footprint, Progress, Result, Subject
 from tugline.tools.define import BuiltinTool, cut_line
@@ -84,7 +84,11 @@ class Monitor(BuiltinTool[MonitorInput]):
         status = None
         try:
             async with context.workspace.process(
-                shell_argv(data.command), cwd=context.state.cwd, report=True, on_output=hear
+                shell_argv(data.command),
+                cwd=context.state.cwd,
+                report=True,
+                on_output=hear,
+                confine=Confinement(context.call),
             ) as process:
                 path = lines.path = process.unbound() or ""
                 if not path:
